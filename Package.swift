@@ -9,7 +9,8 @@ let strict: [SwiftSetting] = [
 
 // lld, since GNU ld gives arm64 programs a writable and executable segment, which systemd's
 // MemoryDenyWriteExecute= refuses to load.
-let lld: [LinkerSetting] = [.unsafeFlags(["-use-ld=lld"])]
+/// libm is named because only Glibc's module would bring it along, and not every room imports that.
+let lld: [LinkerSetting] = [.unsafeFlags(["-use-ld=lld"]), .linkedLibrary("m")]
 
 /// A C library of the system; its module map links it. No `pkgConfig:`, which would hand the build
 /// machine's folders to a cross build.
@@ -39,9 +40,10 @@ let package = Package(
         system("CSQLite"),
         system("CSystemd"),
         system("CYAML"),
+        system("CZlib"),
 
         room("MeterCore", uses: ["CCrypto"]),
-        room("LinuxIO", uses: ["CLinux", "CSystemd"]),
+        room("LinuxIO", uses: ["CLinux", "CSystemd", "CZlib"]),
         room("MeterLink", uses: ["MeterCore", "LinuxIO", "CBluetooth"]),
         room("MeterStore", uses: ["MeterCore", "LinuxIO", "CSQLite"]),
         room("MeterMQTT", uses: ["MeterCore", "LinuxIO", "CMosquitto"]),
@@ -58,13 +60,13 @@ let package = Package(
 
         tests(of: "MeterCore", uses: []),
         tests(of: "LinuxIO", uses: []),
-        tests(of: "MeterLink", uses: ["MeterCore", "LinuxIO"]),
+        tests(of: "MeterLink", uses: ["MeterCore", "LinuxIO", "MeterSim"]),
         tests(of: "MeterStore", uses: ["MeterCore", "LinuxIO"]),
         tests(of: "MeterMQTT", uses: ["MeterCore", "LinuxIO"]),
         tests(of: "MeterSim", uses: ["MeterCore"]),
         tests(of: "Configuration", uses: ["MeterCore"]),
         tests(of: "Gateway", uses: ["MeterCore", "MeterSim", "MeterStore"]),
-        tests(of: "usbmeter", uses: ["MeterCore", "LinuxIO"]),
+        tests(of: "usbmeter", uses: ["MeterCore", "LinuxIO", "MeterStore", "Gateway"]),
     ],
     swiftLanguageModes: [.v6]
 )

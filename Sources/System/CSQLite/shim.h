@@ -1,2 +1,15 @@
 #pragma once
 #include <sqlite3.h>
+
+// SQLITE_TRANSIENT is a cast of -1 to a function pointer, which Swift does not import. With it
+// SQLite makes its own copy before the call returns, so that the caller's buffer may go away.
+
+static inline int CSQLite_bind_text_copy(sqlite3_stmt *statement, int index, const char *text,
+                                         int length) {
+    return sqlite3_bind_text(statement, index, text, length, SQLITE_TRANSIENT);
+}
+
+static inline int CSQLite_bind_blob_copy(sqlite3_stmt *statement, int index, const void *bytes,
+                                         int length) {
+    return sqlite3_bind_blob(statement, index, bytes, length, SQLITE_TRANSIENT);
+}
