@@ -27,11 +27,15 @@ package enum FaultCategory: String, Sendable {
     /// The adapter has no free connection.
     case noSlot
     case permission
+    /// The meter and this machine have to be paired, or paired anew, first.
+    case pairing
     /// The Bluetooth adapter is missing, off, blocked or wedged.
     case adapter
     /// Answers, but is not a meter that we can read.
     case incompatible
     case configuration
+    /// A mistake of this program.
+    case bug
     case cancelled
 }
 
@@ -53,9 +57,23 @@ package struct LinkError: Error, Sendable, Equatable, CustomStringConvertible {
     package var description: String { advice.isEmpty ? message : "\(message): \(advice)" }
 }
 
+/// What the bytes of a link are, as far as the way to the meter tells.
+package enum LinkContent: Sendable, Equatable {
+    case unknown
+    /// Answers of the UM series.
+    case um
+    /// Answers of a TC66C.
+    case tc66
+    /// Nothing is asked: the far end sends watts and amperes in whole numbers by itself, three
+    /// bytes each time (`HeartRate`).
+    case heartRate
+}
+
 /// An open byte stream to one meter.
 package protocol Link: Sendable {
-    /// Hands all bytes to the system.
+    /// What the far end's services say that it is; `unknown` where there are none to look at.
+    var content: LinkContent { get }
+    /// Hands all bytes to the system; does nothing when there are none.
     func send(_ bytes: [UInt8]) async throws(LinkError)
     /// Waits for bytes and returns what has arrived, never an empty array. The end of the stream
     /// is an error (`absent` or `transient`), not an empty answer.
@@ -64,18 +82,42 @@ package protocol Link: Sendable {
     func receive() async throws(LinkError) -> [UInt8]
 }
 
+extension Link {
+    package var content: LinkContent { .unknown }
+}
+
 /// A way to reach one meter: opens a link, lends it, closes it.
 package protocol Transport: Sendable {
     /// For people and the log, e.g. `/dev/ttyACM0`.
     var name: String { get }
     /// Which form of the TC66C's commands the far end expects.
     var dialect: CommandDialect { get }
+    /// Whether a look from outside, without opening, finds the meter: a serial device's path exists.
+    /// `false` where nothing can be told.
+    func isPresent() -> Bool
     /// Opens the link, runs `body` with it and closes it again, also when `body` throws or the
     /// task is cancelled.
     /// - Throws: `LinkError` when it cannot be opened; whatever `body` throws.
     func withLink<Result: Sendable>(
         _ body: @Sendable (any Link) async throws -> Result
     ) async throws -> Result
+    /// The same, for a link that opens in steps.
+    /// - Parameter progress: told of each state from `connected` up to, and without, `ready`, in
+    ///   order, before `body` runs. A transport that has nothing to tell never calls it.
+    func withLink<Result: Sendable>(
+        progress: @escaping @Sendable (ConnectionState) -> Void,
+        _ body: @Sendable (any Link) async throws -> Result
+    ) async throws -> Result
+}
+
+extension Transport {
+    package func isPresent() -> Bool { false }
+    package func withLink<Result: Sendable>(
+        progress: @escaping @Sendable (ConnectionState) -> Void,
+        _ body: @Sendable (any Link) async throws -> Result
+    ) async throws -> Result {
+        try await withLink(body)
+    }
 }
 
 /// The TC66C takes its commands in two forms; the UM series has one.

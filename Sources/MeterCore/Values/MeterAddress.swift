@@ -23,8 +23,19 @@ package struct MeterAddress: Hashable, Comparable, Sendable, Codable, CustomStri
                 if digits > 12 { return nil }
             }
         }
-        guard digits == 12 else { return nil }
+        guard digits == 12, text.count == (separator == nil ? 12 : 17) else { return nil }
         self.value = value
+    }
+
+    /// Takes the six bytes as they are on the air and in the kernel's structures, lowest first;
+    /// `nil` for any other number of bytes.
+    package init?(littleEndian bytes: some Collection<UInt8>) {
+        guard bytes.count == 6 else { return nil }
+        value = bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
+    }
+    /// The six bytes, lowest first.
+    package var littleEndianBytes: [UInt8] {
+        (0..<6).map { UInt8(truncatingIfNeeded: value >> UInt64(8 * $0)) }
     }
 
     /// A stable address for a meter that has none of its own: the 64-bit FNV-1a hash of the path,

@@ -8,13 +8,29 @@ package struct GroupCounter: Hashable, Sendable, Codable {
     }
 }
 
-/// What the meter guesses from the data lines about the charging protocol (UM series, offset 100).
-package enum ChargingMode: Hashable, Sendable {
-    case unknown
-    case quickCharge2, quickCharge3
-    case apple2400, apple2100, apple1000, apple500
-    case dcp1500
-    case samsung
+/// What the meter guesses from the levels of the data lines about the charging protocol (UM series,
+/// offset 100). It may flip between two polls.
+package struct ChargingMode: RawRepresentable, Hashable, Sendable {
+    /// The number on the wire.
+    package let rawValue: Int
+    package init(rawValue: Int) { self.rawValue = rawValue }
+
+    /// The name in payloads; `nil` for "none or unknown" (0, and 65535 on some units) and for
+    /// numbers that nobody has documented. The list is rd-usb's, which the manuals agree with.
+    package var name: String? {
+        switch rawValue {
+        case 1: "qc_2_0"
+        case 2: "qc_3_0"
+        case 3: "apple_2_4a"
+        case 4: "apple_2_1a"
+        case 5: "apple_1_0a"
+        case 6: "apple_0_5a"
+        case 7: "dcp_1_5a"
+        case 8: "samsung"
+        default: nil
+        }
+    }
+    var isDocumented: Bool { (0...8).contains(rawValue) || rawValue == 65535 }
 }
 
 /// The UM series' recording store, which counts by itself while the current is above a threshold.
@@ -68,6 +84,8 @@ package struct MeterFrame: Hashable, Sendable {
     package var serial: UInt32?
     /// TC66C: number of power-ons.
     package var runs: UInt32?
+    /// Whole watts and amperes, the voltage not known: good to look at, and nothing to add up.
+    package var isApproximate = false
 
     package init(
         model: MeterModel, voltage: Microvolts, current: Microamperes, power: Microwatts,
