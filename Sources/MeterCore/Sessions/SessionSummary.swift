@@ -2,6 +2,9 @@
 package enum EndReason: String, Sendable, Codable, CaseIterable {
     /// The current fell below the stop current and stayed there.
     case currentStopped
+    /// The current settled at a low and constant level above the stop current: the device is full
+    /// and goes on drawing a little.
+    case standby
     /// Nothing was heard of the meter for longer than the gap limit.
     case meterUnreachable
     /// Stopped by a command.
@@ -24,8 +27,6 @@ package enum EnergySource: String, Sendable, Codable {
 package enum GapFill: String, Sendable, Codable {
     /// By the difference of the meter's own counters over the gap.
     case counter
-    /// Short enough for the straight line between the samples at its ends.
-    case interpolated
     /// The meter's counter started again and nothing tells what flowed: nothing was added beyond
     /// what the counter has shown since.
     case counterRestarted
@@ -128,9 +129,12 @@ package struct SessionSummary: Hashable, Sendable, Codable {
     package var charge: Microcoulombs {
         energySource == .counter ? chargeCounted ?? chargeIntegrated : chargeIntegrated
     }
-    /// Energy over duration; zero before the second sample.
+    /// Energy over duration; zero before the second sample. Never above the peak: the energy includes
+    /// what flowed while the current came up, before the first sample, which in a session of seconds
+    /// is a part that shows.
     package var averagePower: Microwatts {
-        durationMilliseconds <= 0
-            ? .zero : Microwatts(rounded(energy.rawValue, over: durationMilliseconds) * 1000)
+        guard durationMilliseconds > 0, samples > 1 else { return .zero }
+        return min(
+            Microwatts(rounded(energy.rawValue, over: durationMilliseconds) * 1000), peakPower)
     }
 }
