@@ -1,0 +1,93 @@
+import MeterCore
+import Testing
+
+@Suite struct ConnectionTests {
+    private let order: [ConnectionState] = [
+        .absent, .disconnected, .connecting, .connected, .discoveringServices,
+        .discoveringCharacteristics, .ready, .polling, .receiving,
+    ]
+
+    /// B3
+    @Test func oneConnectionOnlyMovesForward() {
+        for (index, from) in order.enumerated() {
+            for (next, to) in order.enumerated() {
+                let may = from.mayBecome(to)
+                switch (from, to) {
+                case (_, .disconnected): #expect(may, "a drop, from \(from)")
+                case (.receiving, .polling): #expect(may)
+                case (.absent, .connecting): #expect(may)
+                case (.absent, _): #expect(!may, "absent to \(to)")
+                case (.disconnected, .absent): #expect(may)
+                case (_, .absent): #expect(!may, "\(from) to absent")
+                default: #expect(may == (index < next), "\(from) to \(to)")
+                }
+            }
+        }
+        #expect(order == order.sorted())
+    }
+
+    @Test func statesAreNamedAsTheyArePublished() {
+        #expect(
+            order.map(\.rawValue) == [
+                "absent", "disconnected", "connecting", "connected", "discovering_services",
+                "discovering_characteristics", "ready", "polling", "receiving",
+            ])
+    }
+
+    /// B5
+    @Test func theWaitDoublesToAMinuteWithJitterAndNeverGivesUp() {
+        var shortest = 2.0
+        var longest = 0.0
+        for seed in 0..<200 as Range<UInt64> {
+            var random = Seeded(seed)
+            var policy = ReconnectPolicy()
+            for expected in [1, 2, 4, 8, 16, 32, 60, 60, 60] as [Double] {
+                let wait = policy.failed(lasted: .zero, using: &random).inSeconds
+                #expect(wait >= expected * 0.8 - 1e-9 && wait <= expected * 1.2 + 1e-9)
+                shortest = min(shortest, wait / expected)
+                longest = max(longest, wait / expected)
+            }
+        }
+        #expect(shortest < 0.82 && longest > 1.18, "the jitter is used")
+        var random = Seeded(1)
+        var policy = ReconnectPolicy()
+        for _ in 0..<100_000 { _ = policy.failed(lasted: .zero, using: &random) }
+        #expect(policy.failed(lasted: .zero, using: &random) <= .seconds(72))
+        #expect(policy.isWanted)
+    }
+
+    @Test func afterThreeFailuresInARowAMeterIsAbsentUntilItIsHeard() {
+        var random = Seeded(2)
+        var policy = ReconnectPolicy()
+        for count in 1...4 {
+            _ = policy.failed(lasted: .zero, using: &random)
+            #expect(policy.isAbsent == (count >= 3))
+        }
+        policy.heard()
+        #expect(!policy.isAbsent)
+        #expect(policy.failed(lasted: .zero, using: &random) <= .seconds(1.2))
+    }
+
+    @Test func onlyAConnectionOfAMinuteCountsAsASuccess() {
+        var random = Seeded(3)
+        var policy = ReconnectPolicy()
+        for _ in 0..<5 { _ = policy.failed(lasted: .seconds(59), using: &random) }
+        #expect(policy.failures == 5)
+        #expect(policy.isAbsent)
+        #expect(policy.failed(lasted: .seconds(60), using: &random) <= .seconds(1.2))
+        #expect(policy.failures == 1)
+    }
+
+    /// B6
+    @Test func anIntentionalDisconnectHoldsUntilAnExplicitConnect() {
+        var random = Seeded(4)
+        var policy = ReconnectPolicy()
+        policy.disconnect()
+        policy.heard()
+        _ = policy.failed(lasted: .seconds(100), using: &random)
+        #expect(!policy.isWanted)
+        policy.connect()
+        #expect(policy.isWanted)
+        #expect(policy.failures == 0)
+    }
+}
