@@ -11,7 +11,7 @@ SUMMARY_KEYS = """
     clockTrusted softwareVersion""".split()
 LIVE_KEYS = """
     v ts seq voltage current power resistance temperatureC dPlus dMinus mode group groupEnergyWh
-    groupChargeMah rssi gatewayId""".split()
+    groupChargeMah approximate rssi gatewayId""".split()
 # Steps of the last digit in V, A, W and Ω.
 DIGITS = {
     "um24c": {"voltage": 0.01, "current": 0.001, "power": 0.001, "resistance": 0.1},

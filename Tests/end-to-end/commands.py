@@ -166,7 +166,7 @@ def read_failures(stage):
     os.mkfifo(fifo)
     for path, word in ((stage.folder / "missing", "not there"), (text, "not a serial device"),
                        (stage.folder, "not a serial device"), (fifo, "not a serial device"),
-                       ("/dev/null", "not a serial device"), ("00:15:A3:00:55:01", "rfcomm")):
+                       ("/dev/null", "not a serial device"), ("00:15:A3:00:55:01", "Bluetooth")):
         result = stage.run("read", path)
         check(result.code == 1 and result.out == "" and word in result.err and
               len(result.err.strip().splitlines()) == 1, f"exit 1 and {word!r}", result)

@@ -54,6 +54,8 @@ enum RunCommand: Command {
             flushInterval: values.storage.flushInterval, softwareVersion: softwareVersion)
         let meters = values.meters.compactMap { meterSettings($0, reactor) }
         let board = StatusBoard()
+        // those that are found later add themselves
+        for meter in meters { board.take(.added(meter.address, name: meter.name)) }
         let run: @Sendable ((any Channel)?, AsyncStream<MeterSettings>?) async -> Void = {
             channel, arrivals in
             let gateway = Gateway(
