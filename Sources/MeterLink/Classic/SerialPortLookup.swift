@@ -51,23 +51,19 @@ enum SerialPortLookup {
         }
         // closes the socket as well
         defer { sdp_close(session) }
-        var service = uuid_t()
-        sdp_uuid16_create(&service, UInt16(SERIAL_PORT_SVCLASS_ID))
+        let services = CBluetooth_serial_port_search()
+        defer { sdp_list_free(services) { free($0) } }
         var attribute = UInt16(SDP_ATTR_PROTO_DESC_LIST)
-        return withUnsafeMutablePointer(to: &service) { service in
-            withUnsafeMutablePointer(to: &attribute) { attribute in
-                let services = sdp_list_append(nil, service)
-                defer { sdp_list_free(services, nil) }
-                let attributes = sdp_list_append(nil, attribute)
-                defer { sdp_list_free(attributes, nil) }
-                var records: UnsafeMutablePointer<sdp_list_t>?
-                guard
-                    sdp_service_search_attr_req(
-                        session, services, SDP_ATTR_REQ_INDIVIDUAL, attributes, &records) == 0
-                else { return nil }
-                defer { sdp_list_free(records, freeRecord) }
-                return items(records).lazy.compactMap(channel).first
-            }
+        return withUnsafeMutablePointer(to: &attribute) { attribute in
+            let attributes = sdp_list_append(nil, attribute)
+            defer { sdp_list_free(attributes, nil) }
+            var records: UnsafeMutablePointer<sdp_list_t>?
+            guard
+                sdp_service_search_attr_req(
+                    session, services, SDP_ATTR_REQ_INDIVIDUAL, attributes, &records) == 0
+            else { return nil }
+            defer { sdp_list_free(records, freeRecord) }
+            return items(records).lazy.compactMap(channel).first
         }
     }
 
