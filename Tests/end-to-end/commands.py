@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import subprocess
 import signal
 import stat
 
@@ -179,7 +180,10 @@ def read_failures(stage):
     if os.geteuid() == 0:
         # Root may open everything; so somebody else tries, with a program that he can reach.
         more = {"user": 65534, "group": 65534, "extra_groups": []}
-        program = stage.file("program", stage.program.read_bytes())
+        # Copied by another process: a file that a thread here has just written may still be open in
+        # what other threads are starting, and cannot be run then.
+        program = stage.folder / "program"
+        subprocess.run(["cp", stage.program, program], check=True)
         program.chmod(0o755)
     result = stage.call([program, "read", stage.folder / "locked"], **more)
     check(result.code == 1 and "may not be opened" in result.err and "dialout" in result.err,
