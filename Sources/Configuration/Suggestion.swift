@@ -1,8 +1,9 @@
-enum Suggestion {
+/// What was meant by a word that is not known.
+package enum Suggestion {
     /// What somebody probably meant who wrote `word`: the nearest of `candidates`, if at most two
     /// slips of the finger away, or one for words of up to four letters, and none for a single
     /// letter. Case does not count.
-    static func nearest(to word: String, among candidates: [String]) -> String? {
+    package static func nearest(to word: String, among candidates: [String]) -> String? {
         var best: (distance: Int, candidate: String)?
         for candidate in candidates {
             let length = min(word.count, candidate.count)

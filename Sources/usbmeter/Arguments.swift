@@ -1,3 +1,5 @@
+import Configuration
+
 /// What a subcommand takes, from which its help is made and its arguments are read.
 struct CommandSyntax: Sendable {
     struct Option: Sendable {
@@ -118,32 +120,8 @@ struct Arguments: Sendable {
     }
 
     private static func suggestion(for name: String, _ syntax: CommandSyntax) -> String {
-        nearest(to: name, among: syntax.options.map(\.name)).map { "; did you mean \($0)?" } ?? ""
+        Suggestion.nearest(to: name, among: syntax.options.map(\.name)).map {
+            "; did you mean \($0)?"
+        } ?? ""
     }
-}
-
-/// The word that was probably meant: within two insertions, deletions, replacements or swaps.
-func nearest(to word: String, among words: [String]) -> String? {
-    let scored = words.map { ($0, distance(word, $0)) }
-    guard let best = scored.min(by: { $0.1 < $1.1 }), best.1 <= min(2, word.count / 2) else {
-        return nil
-    }
-    return best.0
-}
-
-private func distance(_ left: String, _ right: String) -> Int {
-    let (left, right) = (Array(left), Array(right))
-    var rows = [Array(0...right.count)]
-    for (i, a) in left.enumerated() {
-        var row = [i + 1]
-        for (j, b) in right.enumerated() {
-            var best = min(rows[i][j + 1] + 1, row[j] + 1, rows[i][j] + (a == b ? 0 : 1))
-            if i > 0, j > 0, a == right[j - 1], left[i - 1] == b {
-                best = min(best, rows[i - 1][j - 1] + 1)
-            }
-            row.append(best)
-        }
-        rows.append(row)
-    }
-    return rows[left.count][right.count]
 }

@@ -1,3 +1,4 @@
+import Configuration
 import Glibc
 import LinuxIO
 
@@ -68,7 +69,7 @@ struct Program {
         if ["--help", "-h", "help"].contains(name) { return succeed { try say(lines: overview) } }
         if name == "--version" { return succeed { try say("usbmeter \(softwareVersion)") } }
         guard let command = commands.first(where: { $0.syntax.name == name }) else {
-            let guess = nearest(to: name, among: commands.map { $0.syntax.name })
+            let guess = Suggestion.nearest(to: name, among: commands.map { $0.syntax.name })
             let hint = guess.map { "did you mean \($0)?" } ?? "see usbmeter --help"
             complain("usbmeter: there is no subcommand \"\(name)\"; \(hint)")
             return ExitCode.usage

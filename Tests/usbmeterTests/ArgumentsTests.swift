@@ -98,24 +98,6 @@ struct ArgumentsTests {
     }
 }
 
-struct SuggestionTests {
-    @Test func aWordIsGuessedFromTwoSlips() {
-        let words = ["run", "replay", "read", "sessions", "simulate"]
-        #expect(nearest(to: "sesions", among: words) == "sessions")
-        #expect(nearest(to: "simualte", among: words) == "simulate")
-        #expect(nearest(to: "raed", among: words) == "read")
-        #expect(nearest(to: "replays", among: words) == "replay")
-    }
-
-    @Test func aWordOfItsOwnIsNotGuessed() {
-        let words = ["run", "replay", "read"]
-        #expect(nearest(to: "publish", among: words) == nil)
-        #expect(nearest(to: "x", among: words) == nil)
-        #expect(nearest(to: "", among: words) == nil)
-        #expect(nearest(to: "run", among: []) == nil)
-    }
-}
-
 struct CommandTests {
     @Test func everyCommandExplainsItself() {
         #expect(Set(Program.commands.map { $0.syntax.name }).count == Program.commands.count)
