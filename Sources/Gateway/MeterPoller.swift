@@ -72,7 +72,7 @@ package struct MeterPoller: Sendable {
                 unanswered += 1
                 guard unanswered < Self.unansweredLimit else {
                     throw LinkError(
-                        .absent, "\(name) is open, but no meter answers",
+                        .silent, "\(name) is open, but no meter answers",
                         advice: "is the meter powered, and is nothing else connected to it?")
                 }
             }

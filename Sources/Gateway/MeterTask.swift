@@ -42,17 +42,18 @@ struct MeterTask: Sendable {
                 let error = await connectOnce()
                 if Task.isCancelled { break }
                 let now = task.clock.now
-                let lasted = error.firstFrame.map { now - $0 } ?? .zero
-                let delay = policy.failed(lasted: lasted, using: &generator)
+                // a link that broke right after its first frame has given readings, too
+                let lasted = error.firstFrame.map { max(now - $0, .nanoseconds(1)) } ?? .zero
+                let pause = policy.failed(error.fault.category, lasted: lasted, using: &generator)
                 become(.disconnected)
                 if policy.isAbsent { become(.absent) }
                 report(policy.isAbsent ? .absent : .disconnected, error.fault)
                 let line = outage.failed(
-                    error.fault.description, cause: error.fault.category.rawValue, at: now)
+                    error.fault.description, cause: error.fault.category.cause, at: now)
                 if let line {
                     task.log.warning("\(line); trying again")
                 }
-                await wait(delay)
+                await wait(pause, since: now)
             }
             become(.disconnected)
         }
@@ -143,20 +144,18 @@ struct MeterTask: Sendable {
                 "\(reading.frame.model.name) answers on \(task.meter.transport.name)\(back)")
         }
 
-        /// Waits, but no longer than until a device that was away is there again.
-        private mutating func wait(_ delay: Duration) async {
-            let end = task.clock.now + delay
-            var wasPresent = task.meter.transport.isPresent()
-            while task.clock.now < end, !Task.isCancelled {
-                let next = min(end, task.clock.now + .seconds(1))
-                do { try await task.clock.sleep(until: next) } catch { return }
-                let isPresent = task.meter.transport.isPresent()
-                if isPresent, !wasPresent {
-                    policy.heard()
-                    return
-                }
-                wasPresent = isPresent
+        /// Waits, but no longer than until a meter that was away is there again.
+        private mutating func wait(
+            _ pause: ReconnectPolicy.Wait, since: MonotonicInstant
+        ) async {
+            let end = since + pause.delay
+            guard let silence = pause.silence else {
+                try? await task.clock.sleep(until: end)
+                return
             }
+            let isHere = await task.meter.transport.sign(
+                since: since, afterSilence: silence, until: end, by: task.clock)
+            if isHere { policy.heard() }
         }
     }
 }

@@ -33,10 +33,32 @@ package enum FaultCategory: String, Sendable {
     case adapter
     /// Answers, but is not a meter that we can read.
     case incompatible
+    /// The link is open, and nothing comes over it.
+    case silent
     case configuration
     /// A mistake of this program.
     case bug
     case cancelled
+}
+
+extension FaultCategory {
+    /// The cause of a meter's outage, for people: as doctor and the log name it.
+    package var cause: String {
+        switch self {
+        case .transient: "bad link"
+        case .absent: "off or out of range"
+        case .busyElsewhere: "held elsewhere"
+        case .noSlot: "no free slot"
+        case .permission: "not permitted"
+        case .pairing: "pairing needed"
+        case .adapter: "adapter"
+        case .incompatible: "incompatible"
+        case .silent: "silent"
+        case .configuration: "configuration"
+        case .bug: "bug"
+        case .cancelled: "cancelled"
+        }
+    }
 }
 
 /// A link that could not be opened, or that ended.
@@ -92,9 +114,16 @@ package protocol Transport: Sendable {
     var name: String { get }
     /// Which form of the TC66C's commands the far end expects.
     var dialect: CommandDialect { get }
-    /// Whether a look from outside, without opening, finds the meter: a serial device's path exists.
-    /// `false` where nothing can be told.
-    func isPresent() -> Bool
+    /// Waits, without a link, for a sign that the meter is there: a serial device's path appears, a
+    /// scan hears it. Where there are no signs it waits for the deadline.
+    /// - Parameters:
+    ///   - since: signs from before do not count.
+    ///   - silence: for how long it must have given none before that one.
+    /// - Returns: whether one came; `false` at the deadline, and when the task is cancelled.
+    func sign(
+        since: MonotonicInstant, afterSilence silence: Duration, until deadline: MonotonicInstant,
+        by clock: any Timekeeper
+    ) async -> Bool
     /// Opens the link, runs `body` with it and closes it again, also when `body` throws or the
     /// task is cancelled.
     /// - Throws: `LinkError` when it cannot be opened; whatever `body` throws.
@@ -111,7 +140,13 @@ package protocol Transport: Sendable {
 }
 
 extension Transport {
-    package func isPresent() -> Bool { false }
+    package func sign(
+        since: MonotonicInstant, afterSilence silence: Duration, until deadline: MonotonicInstant,
+        by clock: any Timekeeper
+    ) async -> Bool {
+        try? await clock.sleep(until: deadline)
+        return false
+    }
     package func withLink<Result: Sendable>(
         progress: @escaping @Sendable (ConnectionState) -> Void,
         _ body: @Sendable (any Link) async throws -> Result

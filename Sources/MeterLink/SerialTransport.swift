@@ -15,8 +15,22 @@ package struct SerialTransport: Transport {
         self.reactor = reactor
     }
 
-    /// Whether the path exists, e.g. whether the meter is plugged in.
-    package func isPresent() -> Bool { access(name, F_OK) == 0 }
+    /// Waits until the path appears, as when the meter is plugged in; one that was there all the
+    /// time is no sign. Looked for once a second.
+    package func sign(
+        since: MonotonicInstant, afterSilence silence: Duration, until deadline: MonotonicInstant,
+        by clock: any Timekeeper
+    ) async -> Bool {
+        var wasThere = isThere
+        while clock.now < deadline {
+            let next = min(deadline, clock.now + .seconds(1))
+            do { try await clock.sleep(until: next) } catch { return false }
+            if isThere, !wasThere { return true }
+            wasThere = isThere
+        }
+        return false
+    }
+    private var isThere: Bool { access(name, F_OK) == 0 }
 
     /// Opens the device for us alone, in raw mode and without what it may have sent before.
     ///

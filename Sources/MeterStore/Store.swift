@@ -64,6 +64,13 @@ package actor Store {
         return store
     }
 
+    /// Makes the data directory where it is missing, with what is above it; for those who put
+    /// something of their own in it.
+    /// - Throws: `permission`, `io`.
+    package static func createDirectory(_ path: String) throws(StoreError) {
+        try DataDirectory(path: path).create()
+    }
+
     private init(
         _ directory: String, _ syncingBatches: Bool, _ schema: Schema, _ busyTimeout: Duration
     ) {

@@ -7,7 +7,6 @@ import MeterStore
 /// Makes the ways to meters over Bluetooth.
 struct RadioTransports: Sendable {
     let pool: AdapterPool
-    let hearing: Hearing
     let reactor: Reactor
     let clock: any Timekeeper
     /// Remembers RFCOMM channels; `nil` remembers none.
@@ -18,13 +17,10 @@ struct RadioTransports: Sendable {
         guard peer.isLowEnergy else {
             return RFCOMMTransport(
                 peer.address, channel: meter.channel, memory: StoredChannels(store: store),
-                radio: pool, sockets: sockets, clock: clock,
-                isHeard: { hearing.isHeard(peer.address) })
+                radio: pool, sockets: sockets, clock: clock)
         }
         return GATTTransport(
-            peer, advertisedName: { hearing.last(of: peer.address)?.name },
-            profile: meter.profile, radio: pool, sockets: sockets, clock: clock,
-            isHeard: { hearing.isHeard(peer.address) })
+            peer, profile: meter.profile, radio: pool, sockets: sockets, clock: clock)
     }
 }
 

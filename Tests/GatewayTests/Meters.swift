@@ -61,7 +61,6 @@ final class ScriptedTransport: Transport {
     private let clock: ManualClock
     private let open: @Sendable (ScriptedTransport) async throws -> any Link
     private let tried = Mutex<[MonotonicInstant]>([])
-    private let present = Atomic(false)
 
     init(
         _ name: String, clock: ManualClock,
@@ -73,9 +72,6 @@ final class ScriptedTransport: Transport {
     }
 
     var attempts: [MonotonicInstant] { tried.withLock { $0 } }
-
-    func isPresent() -> Bool { present.load(ordering: .relaxed) }
-    func plug(_ isPresent: Bool) { present.store(isPresent, ordering: .relaxed) }
 
     func withLink<Result: Sendable>(
         _ body: @Sendable (any Link) async throws -> Result
@@ -123,7 +119,20 @@ struct VisibleTransport: Transport {
     var name: String { way.name }
     var dialect: CommandDialect { way.dialect }
 
-    func isPresent() -> Bool { meter.isReachable(at: clock.now) }
+    func sign(
+        since: MonotonicInstant, afterSilence silence: Duration, until deadline: MonotonicInstant,
+        by clock: any Timekeeper
+    ) async -> Bool {
+        var wasThere = meter.isReachable(at: clock.now)
+        while clock.now < deadline {
+            let next = min(deadline, clock.now + .seconds(1))
+            do { try await clock.sleep(until: next) } catch { return false }
+            let isThere = meter.isReachable(at: clock.now)
+            if isThere, !wasThere { return true }
+            wasThere = isThere
+        }
+        return false
+    }
     func withLink<Result: Sendable>(
         _ body: @Sendable (any Link) async throws -> Result
     ) async throws -> Result {

@@ -42,7 +42,7 @@ import Testing
             var random = Seeded(seed)
             var policy = ReconnectPolicy()
             for expected in [1, 2, 4, 8, 16, 32, 60, 60, 60] as [Double] {
-                let wait = policy.failed(lasted: .zero, using: &random).inSeconds
+                let wait = policy.failed(.transient, lasted: .zero, using: &random).delay.inSeconds
                 #expect(wait >= expected * 0.8 - 1e-9 && wait <= expected * 1.2 + 1e-9)
                 shortest = min(shortest, wait / expected)
                 longest = max(longest, wait / expected)
@@ -51,8 +51,8 @@ import Testing
         #expect(shortest < 0.82 && longest > 1.18, "the jitter is used")
         var random = Seeded(1)
         var policy = ReconnectPolicy()
-        for _ in 0..<100_000 { _ = policy.failed(lasted: .zero, using: &random) }
-        #expect(policy.failed(lasted: .zero, using: &random) <= .seconds(72))
+        for _ in 0..<100_000 { _ = policy.failed(.transient, lasted: .zero, using: &random) }
+        #expect(policy.failed(.transient, lasted: .zero, using: &random).delay <= .seconds(72))
         #expect(policy.isWanted)
     }
 
@@ -60,21 +60,22 @@ import Testing
         var random = Seeded(2)
         var policy = ReconnectPolicy()
         for count in 1...4 {
-            _ = policy.failed(lasted: .zero, using: &random)
+            _ = policy.failed(.transient, lasted: .zero, using: &random)
             #expect(policy.isAbsent == (count >= 3))
         }
         policy.heard()
         #expect(!policy.isAbsent)
-        #expect(policy.failed(lasted: .zero, using: &random) <= .seconds(1.2))
+        #expect(policy.failed(.transient, lasted: .zero, using: &random).delay <= .seconds(1.2))
     }
 
     @Test func onlyAConnectionOfAMinuteCountsAsASuccess() {
         var random = Seeded(3)
         var policy = ReconnectPolicy()
-        for _ in 0..<5 { _ = policy.failed(lasted: .seconds(59), using: &random) }
+        for _ in 0..<5 { _ = policy.failed(.transient, lasted: .seconds(59), using: &random) }
         #expect(policy.failures == 5)
         #expect(policy.isAbsent)
-        #expect(policy.failed(lasted: .seconds(60), using: &random) <= .seconds(1.2))
+        #expect(
+            policy.failed(.transient, lasted: .seconds(60), using: &random).delay <= .seconds(1.2))
         #expect(policy.failures == 1)
     }
 
@@ -84,10 +85,50 @@ import Testing
         var policy = ReconnectPolicy()
         policy.disconnect()
         policy.heard()
-        _ = policy.failed(lasted: .seconds(100), using: &random)
+        _ = policy.failed(.transient, lasted: .seconds(100), using: &random)
         #expect(!policy.isWanted)
         policy.connect()
         #expect(policy.isWanted)
         #expect(policy.failures == 0)
+    }
+
+    @Test func whatAnswersAndIsNoMeterIsTriedRarely() {
+        var random = Seeded(5)
+        var policy = ReconnectPolicy()
+        var waits: [Double] = []
+        for _ in 0..<8 {
+            let wait = policy.failed(.incompatible, lasted: .zero, using: &random)
+            #expect(wait.silence == nil)
+            waits.append(wait.delay.inSeconds)
+        }
+        for (wait, expected) in zip(waits, [1, 2, 60, 120, 240, 480, 960, 960] as [Double]) {
+            #expect((expected * 0.8 - 1e-9...expected * 1.2 + 1e-9).contains(wait))
+        }
+        // another cause begins with short waits again, within the count of failures
+        let next = policy.failed(.transient, lasted: .zero, using: &random)
+        #expect(next.delay <= .seconds(72))
+    }
+
+    @Test func aSignOfLifeEndsTheWaitWhereItIsNews() {
+        var random = Seeded(6)
+        func wait(
+            _ policy: inout ReconnectPolicy, _ category: FaultCategory, lasted: Duration = .zero
+        ) -> Duration? {
+            policy.failed(category, lasted: lasted, using: &random).silence
+        }
+        var policy = ReconnectPolicy()
+        // a link that fell: whenever it is heard
+        #expect(wait(&policy, .transient, lasted: .seconds(5)) == .zero)
+        // away: when it was silent up to then
+        #expect(wait(&policy, .absent) == .seconds(3))
+        policy.heard()
+        // heard, and not to be had: it is not tried each time that it is heard
+        #expect(wait(&policy, .transient) == nil)
+        #expect(wait(&policy, .transient) == nil)
+        // away again
+        #expect(wait(&policy, .absent) == .seconds(3))
+        for category in [FaultCategory.silent, .incompatible, .pairing, .permission] {
+            #expect(wait(&policy, category) == nil)
+        }
     }
 }

@@ -29,15 +29,26 @@ package struct ScanPolicy: Sendable {
     }
     /// A discovery of the kernel ends by itself after 10.24 s.
     package static let run: Duration = .milliseconds(10_240)
+    /// How much longer an inquiry may go on. Only when it is over does the kernel ask the devices
+    /// that answered for their names, one after the other (hci_resolve_next_name in
+    /// net/bluetooth/hci_event.c).
+    package static let names: Duration = .seconds(6)
     private static let eager: Duration = .seconds(120)
     private static let eagerPause: Duration = .seconds(20)
     private static let pause: Duration = .seconds(120)
     private static let classicPause: Duration = .seconds(600)
 
     private struct Find {
+        /// When it was to be over.
         var until: MonotonicInstant
         /// Where the inquiry begins; `nil` when it was done or is not wanted.
         var classicFrom: MonotonicInstant?
+        /// The end of an inquiry that is not finished by `until`.
+        var latest: MonotonicInstant
+
+        var end: MonotonicInstant {
+            classicFrom == nil ? until : latest
+        }
     }
     private let looksAround: Bool
     private let start: MonotonicInstant
@@ -51,26 +62,36 @@ package struct ScanPolicy: Sendable {
         start = now
     }
 
-    /// A person wants to see what is around for this long. The inquiry, for which Classic devices
-    /// have to wait, takes the last ten seconds, or the second half of a shorter time.
+    /// Somebody wants to see what is around for this long. An inquiry, for which Classic devices
+    /// have to wait, takes the last ten seconds and up to six more for their names; in less than
+    /// fifteen seconds it gets half of the time, and names are not asked for.
     package mutating func look(
         for duration: Duration, includingClassic: Bool, at now: MonotonicInstant
     ) {
-        let rest = min(Self.run, duration / 2)
+        let isWhole = duration >= Self.shortestWithNames
         let until = now + duration
-        find = Find(until: until, classicFrom: includingClassic ? until - rest : nil)
+        find = Find(
+            until: until,
+            classicFrom: includingClassic ? until - (isWhole ? Self.run : duration / 2) : nil,
+            latest: isWhole ? until + Self.names : until)
+    }
+    private static let shortestWithNames: Duration = .seconds(15)
+
+    /// Whether what `look` asked for is still going on.
+    package func isLooking(at now: MonotonicInstant) -> Bool {
+        find.map { now < $0.end } ?? false
     }
 
     /// Which discovery should run now.
     package func discovery(at now: MonotonicInstant, _ situation: Situation) -> Kind? {
         guard !situation.isConnecting else { return nil }
-        if let find, now < find.until {
+        if let find, now < find.end {
             if situation.speaksClassic, let from = find.classicFrom,
                 now >= from || !situation.speaksLowEnergy
             {
                 return .classic
             }
-            return situation.speaksLowEnergy ? .lowEnergy : nil
+            return situation.speaksLowEnergy && now < find.until ? .lowEnergy : nil
         }
         guard looksAround else { return nil }
         if situation.speaksLowEnergy, now >= nextLook { return .lowEnergy }
@@ -88,7 +109,7 @@ package struct ScanPolicy: Sendable {
         return lastInquiry + Self.classicPause
     }
 
-    /// A discovery came to its end, or was refused or stopped after it had run for a while.
+    /// A discovery came to its end, or was stopped after it had done most of its work.
     package mutating func ended(_ kind: Kind, at now: MonotonicInstant) {
         switch kind {
         case .lowEnergy: lastLook = now
@@ -101,7 +122,7 @@ package struct ScanPolicy: Sendable {
     /// When the answer may change by itself.
     package func nextChange(after now: MonotonicInstant) -> MonotonicInstant? {
         var times: [MonotonicInstant] = []
-        if let find { times += [find.until] + (find.classicFrom.map { [$0] } ?? []) }
+        if let find { times += [find.until, find.latest] + (find.classicFrom.map { [$0] } ?? []) }
         if looksAround { times += [nextLook, nextInquiry] }
         return times.filter { $0 > now }.min()
     }

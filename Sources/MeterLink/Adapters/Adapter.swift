@@ -61,9 +61,12 @@ actor Adapter {
     var queue: ConnectQueue
     var tickets: [Int: Promise<Result<MeterAddress, LinkError>>] = [:]
     var slots: SlotAccount
+    /// Kept when the one whose turn it is has to give it back.
+    var giveWay: Promise<Void>?
 
     // Scanning.
     var policy: ScanPolicy
+    var lookWaiters: [Promise<Void>] = []
     var discovery: Discovery?
     /// Discoveries that we stopped, the news of whose end is still to come.
     var endsToCome = 0
@@ -228,7 +231,11 @@ actor Adapter {
             return clock.now
         }
         // While a connection is being made the kernel keeps other requests waiting for it.
-        guard queue.inFlight == nil, !isLeaving else { return nil }
+        guard queue.inFlight == nil, !isLeaving else {
+            guard let end = queue.givesWayAt, clock.now >= end else { return queue.givesWayAt }
+            giveWay?.keep(())
+            return nil
+        }
         if let refreshAt, clock.now >= refreshAt {
             await refresh()
             guard state == .ready else { return clock.now }
@@ -391,6 +398,12 @@ actor Adapter {
         lastReasons = lastReasons.filter { now - $0.value.when < .seconds(10) }
         lastReasons[peer] = (reason, now)
         ours.remove(peer)
+        // A meter that asked for its code itself just hangs up when it does not like the answer.
+        if reason != .supervisionTimeout, reason != .localHost, pairing?.peer != peer,
+            codeGiven.remove(peer) != nil
+        {
+            codeRefused(by: peer)
+        }
         for waiter in reasonWaiters.removeValue(forKey: peer) ?? [] { waiter.keep(reason) }
     }
 

@@ -6,6 +6,7 @@ import MeterCore
 extension Adapter {
     /// The kernel gives a pairing 60 s.
     private static let pairLimit: Duration = .seconds(65)
+    private static let refusalPause: Duration = .seconds(2)
 
     /// Pairs with a meter, in a turn of its own, and keeps the key.
     func pair(_ peer: PeerAddress, code: String) async throws {
@@ -42,19 +43,14 @@ extension Adapter {
             log.notice("paired with \(peer)")
             return true
         } catch {
-            codeGiven.remove(peer)
+            let wasAsked = codeGiven.remove(peer) != nil
             switch error {
             case .status(.alreadyPaired, _): return false
             case .status(.authenticationFailed, _), .status(.rejected, _):
-                rules.refused(peer)
-                throw LinkError(
-                    .pairing, "\(peer) refused the pairing code",
-                    advice: "find its code and give it: usbmeter pair \(peer) --code CODE")
-            case .status(.connectFailed, _), .status(.timeout, _), .status(.disconnected, _),
-                .status(.notConnected, _):
-                throw LinkError(
-                    .absent, "\(peer) did not answer the request to pair",
-                    advice: "is it on, near, and not connected to a phone?")
+                throw refused(by: peer)
+            case .status(.disconnected, _), .status(.notConnected, _):
+                throw wasAsked ? refused(by: peer) : noAnswer(of: peer)
+            case .status(.connectFailed, _), .status(.timeout, _): throw noAnswer(of: peer)
             case .cancelled, .unanswered:
                 _ = await withoutCancellation { [self] in
                     try? await send(.cancelPairing(index, peer), within: .seconds(2))
@@ -63,6 +59,18 @@ extension Adapter {
             default: throw error.error("pairing")
             }
         }
+    }
+
+    private func refused(by peer: PeerAddress) -> LinkError {
+        rules.refused(peer, at: clock.now)
+        return LinkError(
+            .pairing, "\(peer) refused the pairing code",
+            advice: "find its code and give it: usbmeter pair \(peer) --pin PIN")
+    }
+    private func noAnswer(of peer: PeerAddress) -> LinkError {
+        LinkError(
+            .absent, "\(peer) did not answer the request to pair",
+            advice: "is it on, near, and not connected to a phone?")
     }
 
     /// Removes a pairing, here and in the kernel.
@@ -90,26 +98,32 @@ extension Adapter {
         guard mode == .owner, let appearance else { return }
         let index = appearance.index
         let answer: ManagementCommand
+        var isRefusal = true
         switch event {
         case .pinRequest(let peer, let isSecure):
             if let code = code(for: peer), !isSecure || code.utf8.count == 16 {
                 codeGiven.insert(peer)
                 answer = .pinReply(index, peer, pin: Array(code.utf8))
+                isRefusal = false
             } else {
                 answer = .pinRefusal(index, peer)
             }
         case .confirmationRequest(let peer, let isPlain, _):
             // There is no screen to compare a number on.
-            answer =
-                isPlain && code(for: peer) != nil
-                ? .confirm(index, peer) : .confirmRefusal(index, peer)
+            isRefusal = !isPlain || code(for: peer) == nil
+            answer = isRefusal ? .confirmRefusal(index, peer) : .confirm(index, peer)
         case .passkeyRequest(let peer): answer = .passkeyRefusal(index, peer)
         case .authenticationFailed(let peer, _):
             authenticationFailed(peer, appearance)
             return
         default: return
         }
-        appearance.beside { [self] in await reply(answer) }
+        appearance.beside { [self, isRefusal] in
+            // The kernel asks every program. Another one of ours may pair it for a person just now,
+            // and the first answer counts.
+            if isRefusal { try? await clock.sleep(for: Self.refusalPause) }
+            await reply(answer)
+        }
     }
 
     private func reply(_ answer: ManagementCommand) async {
@@ -125,7 +139,8 @@ extension Adapter {
     /// `nil` for strangers, and for meters that have refused the code twice.
     private func code(for peer: PeerAddress) -> String? {
         if let pairing, pairing.peer == peer { return pairing.code }
-        guard let known = neighbourhood.known(peer), known.pairsByItself, !rules.isParked(peer)
+        guard let known = neighbourhood.known(peer), known.pairsByItself,
+            !rules.isParked(peer, at: clock.now)
         else { return nil }
         return known.code ?? PairingRules.usualCode
     }
@@ -134,14 +149,15 @@ extension Adapter {
         // While a person pairs, the answer to that request tells.
         guard pairing?.peer != peer else { return }
         guard codeGiven.remove(peer) == nil else {
-            rules.refused(peer)
-            if rules.isParked(peer) {
-                log.warning(
-                    "\(peer) refused its pairing code twice: usbmeter pair \(peer) --code CODE")
-            }
-            return
+            return codeRefused(by: peer)
         }
         appearance.beside { [self] in await forgetStaleKey(of: peer) }
+    }
+
+    func codeRefused(by peer: PeerAddress) {
+        rules.refused(peer, at: clock.now)
+        guard rules.isParked(peer, at: clock.now) else { return }
+        log.warning("\(peer) refused its pairing code twice: usbmeter pair \(peer) --pin PIN")
     }
 
     /// The meter has lost its key, so ours is worthless; it will ask for its code again.

@@ -85,14 +85,16 @@ package actor AdapterPool: RadioAccess {
     // MARK: - Turns
 
     package func withTurn<R: Sendable>(
-        for peer: PeerAddress, _ body: @Sendable (_ adapter: MeterAddress) async throws -> R
+        for peer: PeerAddress,
+        _ body: @escaping @Sendable (_ adapter: MeterAddress) async throws -> R
     ) async throws -> R {
         try await adapter(for: peer).withTurn(for: peer, body)
     }
 
     /// Like `withTurn(for:_:)`, ahead of those that nobody waits for at a screen.
     package func withPersonsTurn<R: Sendable>(
-        for peer: PeerAddress, _ body: @Sendable (_ adapter: MeterAddress) async throws -> R
+        for peer: PeerAddress,
+        _ body: @escaping @Sendable (_ adapter: MeterAddress) async throws -> R
     ) async throws -> R {
         try await adapter(for: peer).withTurn(for: peer, isPersons: true, body)
     }
@@ -127,6 +129,16 @@ package actor AdapterPool: RadioAccess {
         await adapters[adapter]?.disconnectReason(peer)
     }
 
+    package func sign(
+        of peer: PeerAddress, since: MonotonicInstant, afterSilence silence: Duration,
+        until deadline: MonotonicInstant
+    ) async -> Bool {
+        await neighbourhood.sign(
+            of: peer, since: since, afterSilence: silence, until: deadline, by: clock)
+    }
+
+    package func advertisedName(of peer: PeerAddress) -> String? { neighbourhood.name(of: peer) }
+
     /// The signal of a connected meter in dBm; `nil` where it cannot be told.
     package func signal(of peer: PeerAddress) async -> Int? {
         guard let address = neighbourhood.lastAdapter(of: peer) else { return nil }
@@ -156,13 +168,14 @@ package actor AdapterPool: RadioAccess {
     }
 
     /// Scans actively on all adapters for as long as `duration`, and then returns; the last ten
-    /// seconds, or half of a shorter time, are for Classic devices. Who wants to connect meanwhile
-    /// goes first.
+    /// seconds and up to six more, in which they tell their names, are for Classic devices. Of less
+    /// than fifteen seconds they get half, and stay nameless. Who wants to connect meanwhile goes
+    /// first.
     /// - Throws: `LinkError` at once, when no adapter can scan.
     package func find(for duration: Duration, includingClassic: Bool) async throws {
         await firstLook()
         let deadline = clock.now + .seconds(20)
-        var end: MonotonicInstant?
+        var ends: [Promise<Void>] = []
         for adapter in adapters.values {
             guard await adapter.settled(until: deadline) == .ready,
                 await adapter.mode != .observer
@@ -170,15 +183,16 @@ package actor AdapterPool: RadioAccess {
             guard await adapter.isPrivileged != false else {
                 throw ManagementStatus.permissionDenied.error("scanning")
             }
-            end = end ?? clock.now + duration
-            await adapter.look(for: duration, includingClassic: includingClassic)
+            ends.append(await adapter.look(for: duration, includingClassic: includingClassic))
         }
         try Task.checkCancellation()
-        guard let end else {
+        guard !ends.isEmpty else {
             throw await facts().problem
                 ?? LinkError(.adapter, "no Bluetooth adapter can scan")
         }
-        try await clock.sleep(until: end)
+        let latest = clock.now + duration + ScanPolicy.names + .seconds(1)
+        for end in ends { _ = await end.value(until: latest, by: clock) }
+        try Task.checkCancellation()
     }
 
     /// Pairs a meter and keeps the key.

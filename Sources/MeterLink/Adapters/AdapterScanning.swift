@@ -3,9 +3,21 @@ import MeterCore
 // Listening for missing meters in the background, and active discovery.
 
 extension Adapter {
-    func look(for duration: Duration, includingClassic: Bool) {
-        policy.look(for: duration, includingClassic: includingClassic, at: clock.now)
+    /// - Returns: kept when that is over, and perhaps never, as when the adapter goes.
+    func look(for duration: Duration, includingClassic: Bool) -> Promise<Void> {
+        policy.look(
+            for: duration, includingClassic: includingClassic && current.contains(.classic),
+            at: clock.now)
+        let isOver = Promise<Void>()
+        lookWaiters.append(isOver)
         bell.ring()
+        return isOver
+    }
+
+    private func tellWhetherLookIsOver() {
+        guard !policy.isLooking(at: clock.now) else { return }
+        for waiter in lookWaiters { waiter.keep(()) }
+        lookWaiters = []
     }
 
     private var situation: ScanPolicy.Situation {
@@ -18,6 +30,7 @@ extension Adapter {
     /// Brings what the kernel does in line with what is wanted.
     func scan() async {
         guard isPrivileged == true, mode != .observer else { return }
+        tellWhetherLookIsOver()
         await listen()
         let now = clock.now
         let wanted = policy.discovery(at: now, situation)
@@ -56,9 +69,11 @@ extension Adapter {
             // With a status it has ended in the meantime.
             if error.status == nil { note(error, "ending a scan") }
         }
-        if clock.now - running.since >= ScanPolicy.run / 2 {
-            policy.ended(running.kind, at: clock.now)
-        }
+        // An inquiry that was cut short has brought no names.
+        let enough =
+            running.kind == .classic ? ScanPolicy.run + ScanPolicy.names : ScanPolicy.run / 2
+        if clock.now - running.since >= enough { policy.ended(running.kind, at: clock.now) }
+        tellWhetherLookIsOver()
     }
 
     /// The kernel began or ended a discovery, ours or another program's.
@@ -73,6 +88,7 @@ extension Adapter {
         guard let ended = discovery else { return }
         discovery = nil
         policy.ended(ended.kind, at: clock.now)
+        tellWhetherLookIsOver()
         // Nine runs are a minute and a half. One that never heard anything may be alone.
         guard ended.kind == .lowEnergy else { return }
         silentRuns = reports == ended.reports ? silentRuns + 1 : 0
@@ -94,18 +110,7 @@ extension Adapter {
         }
         for peer in wanted.subtracting(listening) {
             guard mayGoOn else { return }
-            let before = generation
-            // Noted first, so that an end that comes meanwhile takes it back.
-            listening.insert(peer)
-            parametersLoaded.remove(peer)
-            do throws(ManagementFailure) {
-                try await send(.addDevice(index, peer))
-            } catch {
-                note(error, "listening for \(peer)")
-                guard generation == before else { return }
-                listening.remove(peer)
-                if error.status != nil { unlistenable.insert(peer) }
-            }
+            await startListening(for: peer, index)
         }
         // Those with addresses that the kernel does not listen for by themselves.
         let needsMonitor = !missing.subtracting(listening).isEmpty
@@ -118,6 +123,35 @@ extension Adapter {
 
     /// Somebody who wants to connect does not wait for the list to be complete.
     private var mayGoOn: Bool { state == .ready && queue.waiting.isEmpty }
+
+    /// Has the kernel listen for a meter that is about to be connected for the first time.
+    ///
+    /// A device that a socket connects without an entry in the kernel's list gets one that says
+    /// "to be connected", and keeps it. When it is put on the list later, to be reported, the
+    /// kernel connects it as soon as it hears it, and holds that link although nobody asked for it
+    /// (`hci_conn_params_set` with `explicit_connect` in net/bluetooth; seen with 6.1 and 6.12).
+    func listenBeforeConnecting(_ peer: PeerAddress) async {
+        guard isPrivileged == true, mode != .observer, let index = appearance?.index,
+            peer.isLowEnergy, peer.isLasting, !listening.contains(peer),
+            !unlistenable.contains(peer), neighbourhood.known(peer) != nil
+        else { return }
+        await startListening(for: peer, index)
+    }
+
+    private func startListening(for peer: PeerAddress, _ index: UInt16) async {
+        let before = generation
+        // Noted first, so that an end that comes meanwhile takes it back.
+        listening.insert(peer)
+        parametersLoaded.remove(peer)
+        do throws(ManagementFailure) {
+            try await send(.addDevice(index, peer))
+        } catch {
+            note(error, "listening for \(peer)")
+            guard generation == before else { return }
+            listening.remove(peer)
+            if error.status != nil { unlistenable.insert(peer) }
+        }
+    }
 
     private func stopListening(for peer: PeerAddress, _ index: UInt16) async {
         listening.remove(peer)

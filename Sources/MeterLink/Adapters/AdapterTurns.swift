@@ -5,17 +5,34 @@ import MeterCore
 extension Adapter {
     /// How long a request waits for an adapter that is coming up.
     private static let patience: Duration = .seconds(30)
+    /// Who was heard in this time is there.
+    private static let justNow: Duration = .seconds(3)
     /// How long the last link of the same device may take to go.
     private static let linger: Duration = .seconds(5)
 
     /// Waits for a turn and lends it.
     func withTurn<Result: Sendable>(
         for peer: PeerAddress, isPersons: Bool = false,
-        _ body: @Sendable (MeterAddress) async throws -> Result
+        _ body: @escaping @Sendable (MeterAddress) async throws -> Result
     ) async throws -> Result {
         let id = try await turn(for: peer, isPersons: isPersons)
+        let giveWay = Promise<Void>()
+        self.giveWay = giveWay
+        bell.ring()
         do {
-            let result = try await body(address)
+            let address = address
+            let result = try await withThrowingTaskGroup(of: Result?.self) { group in
+                group.addTask { try await body(address) }
+                group.addTask {
+                    guard await giveWay.value() != nil else { return nil }
+                    throw LinkError(.absent, "\(peer) does not answer, and others wait")
+                }
+                defer { group.cancelAll() }
+                while let result = try await group.next() {
+                    if let result { return result }
+                }
+                throw CancellationError()
+            }
             connected(peer)
             end(id)
             return result
@@ -26,10 +43,17 @@ extension Adapter {
     }
 
     private func turn(for peer: PeerAddress, isPersons: Bool) async throws(LinkError) -> Int {
+        guard !rules.isParked(peer, at: clock.now) || isPersons else {
+            throw LinkError(
+                .pairing, "\(peer) refused its pairing code twice",
+                advice: "find its code and give it: usbmeter pair \(peer) --pin PIN")
+        }
         guard state == .ready || isUnderWay || (state == .off && willSwitchOn && wasReady) else {
             throw unavailable
         }
-        let request = queue.enter(peer, isPersons: isPersons, at: clock.now)
+        let isHeard = neighbourhood.wasHeard(
+            peer, by: address, within: Self.justNow, before: clock.now)
+        let request = queue.enter(peer, isPersons: isPersons, isHeard: isHeard, at: clock.now)
         let ticket = Promise<Result<MeterAddress, LinkError>>()
         tickets[request.id] = ticket
         bell.ring()
@@ -46,6 +70,7 @@ extension Adapter {
 
     private func end(_ id: Int) {
         queue.end(id, at: clock.now)
+        giveWay = nil
         bell.ring()
     }
 
@@ -102,11 +127,14 @@ extension Adapter {
         }
         await stopDiscovery()
         if links.contains(request.peer) { await dropOldLink(of: request.peer) }
-        if request.peer.isLowEnergy { await loadParameters(for: request.peer) }
+        if request.peer.isLowEnergy {
+            await listenBeforeConnecting(request.peer)
+            await loadParameters(for: request.peer)
+        }
         // Much may have happened since; the next look decides again.
         guard state == .ready, let ticket = tickets[request.id] else { return true }
         guard queue.next(at: clock.now, mayGo: { $0.id == request.id }) != nil else { return true }
-        queue.begin(request)
+        queue.begin(request, at: clock.now)
         if !ticket.keep(.success(address)) { queue.end(request.id, at: clock.now) }
         return true
     }

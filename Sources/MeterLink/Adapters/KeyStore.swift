@@ -83,6 +83,10 @@ package actor KeyStore {
             throw failure("written", error)
         }
         _ = flock(lock.number, LOCK_EX)
+        do throws(Errno) { try giveToOwnerOfFolder(lock.number) } catch {
+            lock.close()
+            throw failure("written", error)
+        }
         let result: Result<Void, SystemError>
         do throws(SystemError) {
             var file = try load()
@@ -148,17 +152,30 @@ package actor KeyStore {
                     }
                 }
             }
+            try giveToOwnerOfFolder(number)
             try systemCall { fsync(number) }
             try systemCall { rename(temporary, path) }
         } catch {
             throw failure("written", error)
         }
-        let folder = path.lastIndex(of: "/").map { path[..<$0] } ?? "."
-        let number = open(folder.isEmpty ? "/" : String(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        let number = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         if number >= 0 {
             fsync(number)
             close(number)
         }
+    }
+
+    private var folder: String {
+        let folder = path.lastIndex(of: "/").map { path[..<$0] } ?? "."
+        return folder.isEmpty ? "/" : String(folder)
+    }
+
+    /// What root writes, as in `sudo usbmeter pair`, is for the agent's user to read.
+    private func giveToOwnerOfFolder(_ number: Int32) throws(Errno) {
+        guard geteuid() == 0 else { return }
+        var status = stat()
+        try systemCall { stat(folder, &status) }
+        try systemCall { fchown(number, status.st_uid, status.st_gid) }
     }
 
     private func failure(_ what: String, _ error: Errno) -> SystemError {

@@ -8,6 +8,8 @@ final class Neighbourhood: Sendable {
         var isComplete = false
         var firstActive: MonotonicInstant?
         var last: MonotonicInstant
+        /// For how long it was not heard before that.
+        var silence: Duration = .seconds(1_000_000)
         /// By adapter: signal in dBm, and when.
         var signals: [MeterAddress: (rssi: Int?, when: MonotonicInstant)] = [:]
     }
@@ -16,6 +18,11 @@ final class Neighbourhood: Sendable {
         var links: [MeterAddress: Set<PeerAddress>] = [:]
         var heard: [PeerAddress: Heard] = [:]
         var lastAdapter: [PeerAddress: MeterAddress] = [:]
+        var waiters: [PeerAddress: [Waiter]] = [:]
+    }
+    private struct Waiter {
+        let isHeard: Promise<Void>
+        let silence: Duration
     }
     private let state = Mutex(State())
 
@@ -77,7 +84,7 @@ final class Neighbourhood: Sendable {
         _ device: ManagementEvent.DeviceFound, by adapter: MeterAddress, isActive: Bool,
         at now: MonotonicInstant
     ) -> Sighting {
-        state.withLock { state in
+        let (sighting, signs) = state.withLock { state -> (Sighting, [Promise<Void>]) in
             if state.heard[device.peer] == nil, state.heard.count >= Self.mostHeard {
                 // A quarter at a time, so that a crowd does not make this a search each time.
                 let oldest = state.heard.sorted { $0.value.last < $1.value.last }
@@ -85,6 +92,7 @@ final class Neighbourhood: Sendable {
             }
             var heard = state.heard[device.peer] ?? Heard(last: now)
             heard.data.merge(device.data)
+            if state.heard[device.peer] != nil { heard.silence = now - heard.last }
             heard.last = now
             heard.signals[adapter] = (device.rssi, now)
             if isActive, heard.firstActive == nil { heard.firstActive = now }
@@ -95,10 +103,37 @@ final class Neighbourhood: Sendable {
                 heard.isComplete = true
             }
             state.heard[device.peer] = heard
-            return Sighting(
+            let waiters = state.waiters[device.peer] ?? []
+            let sighting = Sighting(
                 peer: device.peer, adapter: adapter, rssi: device.rssi, data: heard.data,
                 isComplete: heard.isComplete, when: now)
+            return (sighting, waiters.filter { $0.silence <= heard.silence }.map(\.isHeard))
         }
+        for sign in signs { sign.keep(()) }
+        return sighting
+    }
+
+    /// Waits until a device is heard that was silent for so long; it may have been already, but not
+    /// before `since`.
+    func sign(
+        of peer: PeerAddress, since: MonotonicInstant, afterSilence silence: Duration,
+        until deadline: MonotonicInstant, by clock: any Timekeeper
+    ) async -> Bool {
+        let isHeard = Promise<Void>()
+        let wasHeard = state.withLock { state in
+            if let heard = state.heard[peer], heard.last > since, heard.silence >= silence {
+                return true
+            }
+            state.waiters[peer, default: []].append(Waiter(isHeard: isHeard, silence: silence))
+            return false
+        }
+        if wasHeard { return true }
+        let sign: Void? = await isHeard.value(until: deadline, by: clock)
+        state.withLock { state in
+            state.waiters[peer]?.removeAll { $0.isHeard === isHeard }
+            if state.waiters[peer]?.isEmpty == true { state.waiters[peer] = nil }
+        }
+        return sign != nil
     }
 
     func name(of peer: PeerAddress) -> String? { state.withLock { $0.heard[peer]?.data.name } }

@@ -16,17 +16,13 @@ package struct RFCOMMTransport: Transport {
     private let radio: any RadioAccess
     private let sockets: any BluetoothSockets
     private let clock: any Timekeeper
-    private let isHeard: @Sendable () -> Bool
     private let reopening: Reopening
     private let silent = SilentChannels()
 
-    /// - Parameters:
-    ///   - channel: from the configuration, 1 to 30; `nil` to find it out.
-    ///   - isHeard: whether a scan hears the meter now.
+    /// - Parameter channel: from the configuration, 1 to 30; `nil` to find it out.
     package init(
         _ address: MeterAddress, channel: UInt8? = nil, memory: any ChannelMemory,
-        radio: any RadioAccess, sockets: any BluetoothSockets, clock: any Timekeeper,
-        isHeard: @escaping @Sendable () -> Bool = { false }
+        radio: any RadioAccess, sockets: any BluetoothSockets, clock: any Timekeeper
     ) {
         self.address = address
         configured = channel
@@ -34,7 +30,6 @@ package struct RFCOMMTransport: Transport {
         self.radio = radio
         self.sockets = sockets
         self.clock = clock
-        self.isHeard = isHeard
         reopening = Reopening(of: PeerAddress(address: address, kind: .classic), clock: clock)
     }
 
@@ -43,7 +38,12 @@ package struct RFCOMMTransport: Transport {
 
     package var name: String { "\(address)" }
     package var dialect: CommandDialect { .bluetooth }
-    package func isPresent() -> Bool { isHeard() }
+    package func sign(
+        since: MonotonicInstant, afterSilence silence: Duration, until deadline: MonotonicInstant,
+        by clock: any Timekeeper
+    ) async -> Bool {
+        await radio.sign(of: peer, since: since, afterSilence: silence, until: deadline)
+    }
 
     /// Connects when it has a turn: on the channel that is configured or remembered, on 1, or on the
     /// one that the meter's list of services names.
@@ -74,7 +74,7 @@ package struct RFCOMMTransport: Transport {
                 refusal = refusal ?? error
             }
         }
-        for channel in order.rest(listed: await listedChannel(from: adapter)) {
+        for channel in order.rest(listed: try await listedChannel(from: adapter)) {
             do throws(LinkError) { return try await dial(channel, from: adapter) } catch {
                 guard error.category == .busyElsewhere else { throw error }
                 refusal = refusal ?? error
@@ -83,13 +83,23 @@ package struct RFCOMMTransport: Transport {
         throw refusal ?? faults.notHeard
     }
 
-    /// `nil` is no failure: some meters have an empty list (rd-usb issue 45).
-    private func listedChannel(from adapter: MeterAddress) async -> UInt8? {
-        let socket = try? await within(SerialPortLookup.limit, by: clock) {
-            [sockets, address] () throws(Errno) in
-            try await sockets.connectServiceDiscovery(from: adapter, to: address)
+    /// `nil` is no failure: some meters have an empty list (rd-usb issue 45), or do not let
+    /// themselves be asked.
+    private func listedChannel(from adapter: MeterAddress) async throws(LinkError) -> UInt8? {
+        let socket: WatchedDescriptor?
+        do throws(Errno) {
+            socket = try await within(SerialPortLookup.limit, by: clock) {
+                [sockets, address] () throws(Errno) in
+                try await sockets.connectServiceDiscovery(from: adapter, to: address)
+            }
+        } catch {
+            let fault = faults.connecting(error)
+            switch fault.category {
+            case .absent, .transient, .busyElsewhere, .pairing: return nil
+            default: throw fault
+            }
         }
-        guard let socket = socket ?? nil else { return nil }
+        guard let socket else { return nil }
         return await SerialPortLookup.channel(over: socket, by: clock)
     }
 

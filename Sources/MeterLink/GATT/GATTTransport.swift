@@ -4,38 +4,35 @@ package import MeterCore
 /// Reaches a meter over Bluetooth LE.
 package struct GATTTransport: Transport {
     package let peer: PeerAddress
-    private let advertisedName: @Sendable () -> String?
     private let profile: GATTProfile?
     private let radio: any RadioAccess
     private let sockets: any BluetoothSockets
     private let clock: any Timekeeper
-    private let isHeard: @Sendable () -> Bool
     private let forms = KnownForms()
     private let reopening: Reopening
 
-    /// - Parameters:
-    ///   - advertisedName: as it was last heard; `nil` when it was not, then the meter is asked.
-    ///   - profile: from the configuration; `nil` to find it out by the meter's services.
-    ///   - isHeard: whether a scan hears the meter now.
+    /// - Parameter profile: from the configuration; `nil` to find it out by the meter's services.
     package init(
-        _ peer: PeerAddress, advertisedName: @escaping @Sendable () -> String? = { nil },
-        profile: GATTProfile? = nil, radio: any RadioAccess, sockets: any BluetoothSockets,
-        clock: any Timekeeper, isHeard: @escaping @Sendable () -> Bool = { false }
+        _ peer: PeerAddress, profile: GATTProfile? = nil, radio: any RadioAccess,
+        sockets: any BluetoothSockets, clock: any Timekeeper
     ) {
         precondition(peer.isLowEnergy, "GATT is spoken over LE here")
         self.peer = peer
-        self.advertisedName = advertisedName
         self.profile = profile
         self.radio = radio
         self.sockets = sockets
         self.clock = clock
-        self.isHeard = isHeard
         reopening = Reopening(of: peer, clock: clock)
     }
 
     package var name: String { "\(peer)" }
     package var dialect: CommandDialect { .bluetooth }
-    package func isPresent() -> Bool { isHeard() }
+    package func sign(
+        since: MonotonicInstant, afterSilence silence: Duration, until deadline: MonotonicInstant,
+        by clock: any Timekeeper
+    ) async -> Bool {
+        await radio.sign(of: peer, since: since, afterSilence: silence, until: deadline)
+    }
 
     package func withLink<Result: Sendable>(
         _ body: @Sendable (any Link) async throws -> Result
@@ -82,8 +79,8 @@ package struct GATTTransport: Transport {
             }
             defer { group.cancelAll() }
             let setup = GATTSetup(
-                client: client, clock: clock, peer: peer, name: advertisedName(),
-                profile: profile)
+                client: client, clock: clock, peer: peer,
+                name: await radio.advertisedName(of: peer), profile: profile)
             let plan = try await setup.run(progress: progress)
             forms.use(plan)
             return try await body(

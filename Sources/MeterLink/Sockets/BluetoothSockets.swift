@@ -57,8 +57,10 @@ package struct KernelSockets: BluetoothSockets {
     package func connectServiceDiscovery(
         from adapter: MeterAddress, to address: MeterAddress
     ) async throws(Errno) -> WatchedDescriptor {
+        // The kernel makes of the lowest level, for this service, one that pairs nothing; the
+        // number of that one itself it refuses (l2cap_sock_setsockopt).
         try await connect(
-            SOCK_SEQPACKET, BTPROTO_L2CAP, security: BT_SECURITY_SDP,
+            SOCK_SEQPACKET, BTPROTO_L2CAP, security: BT_SECURITY_LOW,
             from: SocketAddress.l2cap(adapter, kind: .classic),
             to: SocketAddress.l2cap(
                 address, kind: .classic, psm: SocketAddress.serviceDiscoveryPSM))

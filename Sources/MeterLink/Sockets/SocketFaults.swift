@@ -157,7 +157,7 @@ package struct SocketFaults: Sendable {
     /// The link is open, but the far end leaves a request of the protocol unanswered.
     func silent(_ request: String, after limit: Duration) -> LinkError {
         LinkError(
-            .transient,
+            .silent,
             "\(name) is connected, but did not answer (\(request), \(Int(limit.inSeconds)) s)",
             advice: "switch the meter off and on if it goes on")
     }

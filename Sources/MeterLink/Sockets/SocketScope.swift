@@ -16,7 +16,7 @@ struct OpenSocket: Sendable {
 /// - Throws: `LinkError` when there is no turn or no connection; whatever `body` throws.
 func withSocket<Value: Sendable>(
     to peer: PeerAddress, _ radio: any RadioAccess, _ reopening: Reopening,
-    connect: @Sendable (_ adapter: MeterAddress) async throws(LinkError) -> OpenSocket,
+    connect: @escaping @Sendable (_ adapter: MeterAddress) async throws(LinkError) -> OpenSocket,
     _ body: @Sendable (OpenSocket) async throws -> Value
 ) async throws -> Value {
     try await reopening.wait(radio)

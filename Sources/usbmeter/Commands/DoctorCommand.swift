@@ -233,7 +233,8 @@ enum DoctorCommand: Command {
             return Finding(link.name, isFine: true, "\(link.state) \(since)")
         }
         return Finding(
-            link.name, isFine: false, "\(link.state) \(since): \(cause)",
+            link.name, isFine: false,
+            "\(link.state) \(since): \(FaultCategory(rawValue: cause)?.cause ?? cause)",
             advice: link.evidence ?? "")
     }
 

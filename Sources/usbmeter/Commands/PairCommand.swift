@@ -1,6 +1,7 @@
 import LinuxIO
 import MeterCore
 import MeterLink
+import MeterStore
 
 enum PairCommand: Command {
     static let syntax = CommandSyntax(
@@ -16,8 +17,8 @@ enum PairCommand: Command {
             .init("--data", "DIR", "the data directory itself"),
         ],
         notes: [
-            "Needs CAP_NET_ADMIN: run it with sudo, while the agent is stopped. Where bluetoothd runs,\n"
-                + "it keeps the keys: pair with bluetoothctl there."
+            "Needs CAP_NET_ADMIN: run it with sudo; the agent may go on running. Where bluetoothd\n"
+                + "runs, it keeps the keys: pair with bluetoothctl there."
         ])
 
     static func run(_ arguments: Arguments) async throws -> Int32 {
@@ -33,6 +34,7 @@ enum PairCommand: Command {
             address: address, kind: arguments.has("--ble") ? .lePublic : .classic)
         let clock = SystemTimekeeper()
         let log = Log(StandardErrorLog(level: .warning, clock: clock))
+        try Store.createDirectory(directory)
         var settings = RadioSettings()
         settings.keyFile = keyFile(in: directory)
         let radio = settings

@@ -76,8 +76,7 @@ enum ReadCommand: Command {
                 let peer = PeerAddress(
                     address: address, kind: kind ?? sighting?.peer.kind ?? .lePublic)
                 let transports = RadioTransports(
-                    pool: pool, hearing: Hearing(clock: clock), reactor: reactor, clock: clock,
-                    store: nil)
+                    pool: pool, reactor: reactor, clock: clock, store: nil)
                 let meter = BluetoothMeter(address: address, name: path, model: model)
                 try await poll(transports.transport(meter, peer))
             }

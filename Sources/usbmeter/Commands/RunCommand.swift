@@ -92,9 +92,8 @@ enum RunCommand: Command {
         try await AdapterPool.withPool(
             radioSettings(values), reactor: reactor, clock: clock, log: log.about("Bluetooth")
         ) { pool in
-            let hearing = Hearing(clock: clock)
             let transports = RadioTransports(
-                pool: pool, hearing: hearing, reactor: reactor, clock: clock, store: store)
+                pool: pool, reactor: reactor, clock: clock, store: store)
             let finder = MeterFinder(
                 policy: values.bluetooth.adopt == .automatic ? .automatic : .listed,
                 configured: configured,
@@ -106,10 +105,9 @@ enum RunCommand: Command {
                         peers.map { KnownPeer($0, pairsByItself: !$0.isLowEnergy) })
                 },
                 search: { try await pool.find(for: .seconds(20), includingClassic: true) })
-            let (noted, considered) = (await pool.sightings(), await pool.sightings())
+            let sightings = await pool.sightings()
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { for await sighting in noted { hearing.note(sighting) } }
-                group.addTask { await finder.run(considered) }
+                group.addTask { await finder.run(sightings) }
                 try await body(finder.arrivals)
                 group.cancelAll()
             }

@@ -42,7 +42,7 @@ struct ConnectQueueTests {
         let first = queue.enter(peer(1), isPersons: false, at: at(0))
         _ = queue.enter(peer(2), isPersons: false, at: at(0))
         #expect(queue.next(at: at(0))?.id == first.id)
-        queue.begin(first)
+        queue.begin(first, at: at(0))
         #expect(queue.next(at: at(0)) == nil)
         queue.end(first.id, at: at(1))
         #expect(queue.next(at: at(1))?.peer == peer(2))
@@ -95,7 +95,7 @@ struct ConnectQueueTests {
         queue.withdraw(first.id)
         #expect(queue.next(at: at(0)) == nil)
         let second = queue.enter(peer(2), isPersons: false, at: at(0))
-        queue.begin(second)
+        queue.begin(second, at: at(0))
         queue.end(first.id, at: at(1))
         #expect(queue.inFlight?.id == second.id)
     }
@@ -104,17 +104,41 @@ struct ConnectQueueTests {
         var queue = ConnectQueue(pause: .seconds(2))
         let first = queue.enter(peer(1), isPersons: false, at: at(0))
         _ = queue.enter(peer(2), isPersons: false, at: at(0))
-        queue.begin(first)
+        queue.begin(first, at: at(0))
         queue.end(first.id, at: at(10))
         #expect(queue.next(at: at(11)) == nil)
         #expect(queue.pauseEnd(after: at(11)) == at(12))
         #expect(queue.next(at: at(12)) != nil)
     }
 
+    @Test func oneThatIsThereGoesBeforeThoseTriedOnTheChance() {
+        var queue = ConnectQueue()
+        queue.failed(peer(2), at: at(0))
+        _ = queue.enter(peer(1), isPersons: false, at: at(1))
+        _ = queue.enter(peer(2), isPersons: false, isHeard: true, at: at(2))
+        #expect(order(&queue, at: at(5)) == [peer(2), peer(1)])
+    }
+
+    @Test func anAttemptOnTheChanceGivesWayAfterASecond() {
+        var queue = ConnectQueue()
+        queue.begin(queue.enter(peer(1), isPersons: false, at: at(0)), at: at(10))
+        #expect(queue.givesWayAt == nil)
+        _ = queue.enter(peer(2), isPersons: false, at: at(11))
+        #expect(queue.givesWayAt == nil)
+        _ = queue.enter(peer(3), isPersons: false, isHeard: true, at: at(12))
+        #expect(queue.givesWayAt == at(11))
+        if let id = queue.inFlight?.id { queue.end(id, at: at(13)) }
+        let heard = queue.next(at: at(13))
+        #expect(heard?.peer == peer(3))
+        if let heard { queue.begin(heard, at: at(13)) }
+        _ = queue.enter(peer(4), isPersons: true, at: at(14))
+        #expect(queue.givesWayAt == nil)
+    }
+
     private func order(_ queue: inout ConnectQueue, at now: MonotonicInstant) -> [PeerAddress] {
         var order: [PeerAddress] = []
         while let next = queue.next(at: now) {
-            queue.begin(next)
+            queue.begin(next, at: now)
             queue.end(next.id, at: now)
             order.append(next.peer)
         }
@@ -271,9 +295,27 @@ struct ScanPolicyTests {
         policy.ended(.lowEnergy, at: at(110))
         #expect(policy.discovery(at: at(110), idle) == .lowEnergy)
         #expect(policy.discovery(at: at(120), idle) == .classic)
-        policy.ended(.classic, at: at(125))
-        #expect(policy.discovery(at: at(126), idle) == .lowEnergy)
-        #expect(policy.discovery(at: at(130), idle) == nil)
+        var early = policy
+        early.ended(.classic, at: at(125))
+        #expect(early.discovery(at: at(126), idle) == .lowEnergy)
+        #expect(early.discovery(at: at(130), idle) == nil)
+        #expect(!early.isLooking(at: at(130)))
+        // The names come after the inquiry.
+        #expect(policy.discovery(at: at(135), idle) == .classic)
+        #expect(policy.isLooking(at: at(135)))
+        #expect(policy.discovery(at: at(136), idle) == nil)
+        #expect(!policy.isLooking(at: at(136)))
+        policy.ended(.classic, at: at(134))
+        #expect(!policy.isLooking(at: at(134)))
+    }
+
+    @Test func aShortLookAsksForNoNames() {
+        var policy = ScanPolicy(looksAround: false, at: at(0))
+        policy.look(for: .seconds(8), includingClassic: true, at: at(0))
+        #expect(policy.discovery(at: at(3), idle) == .lowEnergy)
+        #expect(policy.discovery(at: at(4), idle) == .classic)
+        #expect(policy.discovery(at: at(8), idle) == nil)
+        #expect(!policy.isLooking(at: at(8)))
     }
 
     @Test func aConnectionAttemptGoesFirst() {
@@ -320,15 +362,21 @@ struct ScanPolicyTests {
 }
 
 struct PairingRulesTests {
-    @Test func aCodeThatWasRefusedTwiceIsNotTriedAgainUntilAPersonAsks() {
+    @Test func aCodeThatWasRefusedTwiceIsNotTriedForAnHourUnlessAPersonAsks() {
         var rules = PairingRules()
-        rules.refused(peer(1))
-        #expect(!rules.isParked(peer(1)))
-        rules.refused(peer(1))
-        #expect(rules.isParked(peer(1)))
-        #expect(!rules.isParked(peer(2)))
+        rules.refused(peer(1), at: at(0))
+        #expect(!rules.isParked(peer(1), at: at(0)))
+        rules.refused(peer(1), at: at(40))
+        #expect(rules.isParked(peer(1), at: at(3_639)))
+        #expect(!rules.isParked(peer(2), at: at(40)))
+        var later = rules
+        #expect(!later.isParked(peer(1), at: at(3_640)))
+        later.refused(peer(1), at: at(3_700))
+        #expect(!later.isParked(peer(1), at: at(3_700)))
+        later.refused(peer(1), at: at(3_701))
+        #expect(later.isParked(peer(1), at: at(3_701)))
         rules.forgive(peer(1))
-        #expect(!rules.isParked(peer(1)))
+        #expect(!rules.isParked(peer(1), at: at(41)))
     }
 }
 

@@ -40,11 +40,23 @@
             var isInTurn = false
             var turns = 0
             var throwsAfterBody: LinkError?
+            var name: String?
+            var isHeard = false
         }
         let state = Mutex(State())
 
+        func sign(
+            of peer: PeerAddress, since: MonotonicInstant, afterSilence silence: Duration,
+            until deadline: MonotonicInstant
+        ) async -> Bool {
+            state.withLock { $0.isHeard }
+        }
+
+        func advertisedName(of peer: PeerAddress) -> String? { state.withLock { $0.name } }
+
         func withTurn<R: Sendable>(
-            for peer: PeerAddress, _ body: @Sendable (_ adapter: MeterAddress) async throws -> R
+            for peer: PeerAddress,
+            _ body: @escaping @Sendable (_ adapter: MeterAddress) async throws -> R
         ) async throws -> R {
             state.withLock { state in
                 state.turns += 1
@@ -245,9 +257,9 @@
         }
 
         func gatt(named name: String? = "UM25C", profile: GATTProfile? = nil) -> GATTTransport {
-            GATTTransport(
-                lePeer, advertisedName: { name }, profile: profile, radio: radio, sockets: sockets,
-                clock: clock)
+            radio.state.withLock { $0.name = name }
+            return GATTTransport(
+                lePeer, profile: profile, radio: radio, sockets: sockets, clock: clock)
         }
 
         /// Runs `near` with the transport's link while `far` plays the other end of the socket, which

@@ -67,7 +67,7 @@
                 try await bench.pass(.milliseconds(4_999))
                 try await bench.pass(.milliseconds(1))
                 let error = try await fault
-                #expect(error.category == .transient)
+                #expect(error.category == .silent)
                 #expect(error.message.contains("asked for its packet size, 5 s"), "\(error)")
                 #expect(bench.radio.state.withLock { $0.ended } == [error])
             }
@@ -116,7 +116,7 @@
                 try await bench.waitForSleep(of: .seconds(10))
                 try await bench.pass(.seconds(10))
                 let error = try await fault
-                #expect(error.category == .transient)
+                #expect(error.category == .silent)
                 #expect(error.message.contains("sent a command, 10 s"), "\(error)")
                 #expect(closed.withLock { $0 })
             }

@@ -72,8 +72,11 @@
             refusals[opcode] = .init(repeating: status.code, count: times)
         }
         func silence(_ opcodes: Opcode...) { silent.formUnion(opcodes) }
+        private var tellsOfWrongCodes = true
         func endSilence() { silent = [] }
         func setCode(_ code: String, of index: UInt16) { controllers[index]?.code = code }
+        /// A wrong code is not told of, as when the meter asked for it.
+        func hangUpOverWrongCodes() { tellsOfWrongCodes = false }
 
         func connect(_ peer: PeerAddress, on index: UInt16 = 0) {
             controllers[index]?.links.append(peer)
@@ -224,7 +227,7 @@
                 emit(0x0009, index, [1] + peer + [0] + [UInt8](repeating: 0xaa, count: 16) + [4])
                 if pairing != nil { endPairing(status: 0) }
             } else {
-                emit(0x0011, index, peer + [5])
+                if tellsOfWrongCodes { emit(0x0011, index, peer + [5]) }
                 if pairing != nil { endPairing(status: 5) }
             }
         }

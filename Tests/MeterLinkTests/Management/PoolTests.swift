@@ -525,6 +525,27 @@
             }
         }
 
+        @Test func anAttemptOnTheChanceGivesWayToAMeterThatIsHeard() async throws {
+            try await withKernelBench { bench in
+                try await bench.ready()
+                async let blind = category {
+                    try await bench.pool.withTurn(for: serial) { _ in
+                        try await bench.clock.sleep(for: .seconds(20))
+                    }
+                }
+                #expect(await bench.soon { await bench.pool.facts().adapters[0].queueLength == 1 })
+                let start = bench.clock.now
+                var sightings = await bench.pool.sightings().makeAsyncIterator()
+                await bench.kernel.hear(meter, name: "UM25C")
+                #expect(await sightings.next()?.peer == meter)
+                async let heard = bench.pool.withTurn(for: meter) { _ in bench.clock.now }
+                #expect(await bench.soon { await bench.pool.facts().adapters[0].queueLength == 2 })
+                #expect(await bench.until { await bench.pool.facts().adapters[0].queueLength == 0 })
+                #expect(try await heard - start < .seconds(2))
+                #expect(await blind == .absent)
+            }
+        }
+
         @Test func aCancelledWaitFreesTheQueue() async throws {
             try await withKernelBench { bench in
                 try await bench.ready()
@@ -596,6 +617,53 @@
             }
         }
 
+        /// Otherwise the kernel connects it by itself later, when it is listened for.
+        @Test func aMeterIsListenedForBeforeItsFirstConnection() async throws {
+            try await withKernelBench { bench in
+                await bench.pool.setKnown([KnownPeer(meter)])
+                try await bench.pool.withTurn(for: meter) { _ in
+                    #expect(await bench.kernel.controllers[0]?.listening == [meter])
+                    let requests = await bench.kernel.opcodes(of: 0)
+                    let listens = try #require(requests.firstIndex(of: .addDevice))
+                    let loads = try #require(requests.firstIndex(of: .loadConnectionParameters))
+                    #expect(listens < loads)
+                }
+                // Strangers, as with `usbmeter read`, leave no entry behind.
+                try await bench.pool.withTurn(for: other) { _ in }
+                #expect(await bench.kernel.count(.addDevice) == 1)
+            }
+        }
+
+        @Test func aMeterThatIsHeardEndsAWaitUnlessItWasHeardAllTheTime() async throws {
+            try await withKernelBench { bench in
+                try await bench.ready()
+                let start = bench.clock.now
+                let limit = start + .seconds(60)
+                @Sendable func sign(after silence: Duration) async -> Duration? {
+                    let came = await bench.pool.sign(
+                        of: meter, since: start, afterSilence: silence, until: limit)
+                    return came ? bench.clock.now - start : nil
+                }
+                // Its first sign; there was nothing before.
+                async let first = sign(after: .seconds(3))
+                #expect(await bench.until { bench.clock.now >= start + .seconds(5) })
+                await bench.kernel.hear(meter)
+                #expect(await first.map { $0 < .seconds(6) } == true)
+                // It went on being heard, which ends only the wait of who lost it.
+                let second = bench.clock.now
+                #expect(await bench.until { bench.clock.now >= second + .seconds(1) })
+                await bench.kernel.hear(meter)
+                #expect(
+                    await bench.soon {
+                        await bench.pool.sign(
+                            of: meter, since: second, afterSilence: .zero, until: limit)
+                    })
+                async let quiet = sign(after: .seconds(3))
+                #expect(await bench.until { bench.clock.now >= limit })
+                #expect(await quiet == nil)
+            }
+        }
+
         @Test func aMeterWithAChangingAddressIsListenedForByAMonitor() async throws {
             let changing = PeerAddress(address: mac("40:11:22:33:44:55"), kind: .leRandom)
             try await withKernelBench { bench in
@@ -635,7 +703,8 @@
                 var last: Sighting?
                 while last?.name == nil { last = await sightings.next() }
                 #expect(last?.guess?.model == .um34c)
-                let end = bench.clock.now + .seconds(30)
+                // The kernel looks for names as long as it takes, and is not waited for that long.
+                let end = bench.clock.now + .seconds(20)
                 #expect(await bench.until { bench.clock.now >= end })
                 try await finding
                 #expect(await bench.soon { await bench.kernel.controllers[0]?.discovery == nil })
@@ -745,11 +814,37 @@
                     #expect(await bench.soon { await bench.kernel.count(.pinReply) == count })
                 }
                 #expect(await bench.soon { bench.log.all.contains { $0.contains("twice") } })
+                // Late, so that another program may give a better one.
                 await bench.kernel.emit(0x000e, 0, request)
-                #expect(await bench.soon { await bench.kernel.count(.pinRefusal) == 1 })
+                #expect(await bench.until { await bench.kernel.count(.pinRefusal) == 1 })
+                // It is not even called any more, until a person has paired it.
+                #expect(
+                    await category { try await bench.pool.withTurn(for: serial) { _ in } }
+                        == .pairing)
                 await bench.kernel.setCode("1234", of: 0)
                 try await bench.pool.pair(serial)
                 #expect(try await KeyStore(path: file).bonds(of: firstAdapter).linkKeys.count == 1)
+                try await bench.pool.withTurn(for: serial) { _ in }
+            }
+        }
+
+        @Test func aMeterThatHangsUpOverItsCodeHasRefusedIt() async throws {
+            try await withKeys { bench, _ in
+                await bench.kernel.setCode("8765", of: 0)
+                await bench.kernel.hangUpOverWrongCodes()
+                await bench.pool.setKnown([KnownPeer(serial, pairsByItself: true)])
+                let peer = serial.address.littleEndianBytes + [0]
+                for count in 1...2 {
+                    await bench.kernel.emit(0x000b, 0, peer + [0, 0, 0, 0, 0, 0])
+                    await bench.kernel.emit(0x000e, 0, peer + [0])
+                    #expect(await bench.soon { await bench.kernel.count(.pinReply) == count })
+                    // Unspecified: the meter asked, and the kernel was not told why it went.
+                    await bench.kernel.emit(0x000c, 0, peer + [0])
+                }
+                #expect(await bench.soon { bench.log.all.contains { $0.contains("twice") } })
+                #expect(
+                    await category { try await bench.pool.withTurn(for: serial) { _ in } }
+                        == .pairing)
             }
         }
 
@@ -760,7 +855,7 @@
                 await bench.kernel.emit(0x000f, 0, peer + [1, 0, 0, 0, 0])
                 await bench.kernel.emit(0x0010, 0, peer)
                 #expect(
-                    await bench.soon {
+                    await bench.until {
                         let opcodes = await bench.kernel.opcodes(of: 0)
                         return opcodes.contains(.pinRefusal) && opcodes.contains(.confirmRefusal)
                             && opcodes.contains(.passkeyRefusal)
@@ -776,7 +871,7 @@
                 await bench.kernel.emit(0x000f, 0, peer + [1, 0, 0, 0, 0])
                 #expect(await bench.soon { await bench.kernel.count(.confirm) == 1 })
                 await bench.kernel.emit(0x000f, 0, peer + [0, 1, 2, 3, 0])
-                #expect(await bench.soon { await bench.kernel.count(.confirmRefusal) == 1 })
+                #expect(await bench.until { await bench.kernel.count(.confirmRefusal) == 1 })
             }
         }
 
