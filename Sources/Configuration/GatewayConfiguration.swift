@@ -60,6 +60,8 @@ package struct GatewayConfiguration: Sendable, Equatable {
         package var mode = Mode.automatic
         /// Never connected to, whatever they look like.
         package var deny: [MeterAddress] = []
+        /// How many links each adapter can hold; `nil`: what is usual for its kind.
+        package var slots: Int?
 
         package init() {}
 

@@ -46,6 +46,10 @@ extension GatewayConfiguration.Bluetooth {
                     + "`auto` is guest while bluetoothd runs."),
             .list(
                 "deny", \.deny, .address, "Addresses that are never connected to."),
+            .value(
+                "slots", \.slots, .number(1...32),
+                "How many links an adapter can hold, if known better than by the agent, which begins "
+                    + "with 7 (4 on a serial line) and learns from a refusal."),
         ]
     }
 }

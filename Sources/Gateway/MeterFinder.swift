@@ -16,6 +16,11 @@ package struct BluetoothMeter: Sendable {
     /// `nil`: what its services show.
     package var profile: GATTProfile?
 
+    /// What to do about a configured meter that has not been heard yet.
+    package static let neverHeard =
+        "is it on, within reach and not connected to a phone, and is the address right? usbmeter scan "
+        + "lists what is heard"
+
     package init(
         address: MeterAddress, name: String, model: MeterModel?,
         temperatureUnit: TemperatureUnit = .celsius, pollInterval: Duration = .seconds(1),
@@ -52,6 +57,7 @@ package actor MeterFinder {
     /// Configured, and not heard yet.
     private var waiting: [MeterAddress: BluetoothMeter] = [:]
     private var found: [PeerAddress] = []
+    private var told: Set<MeterAddress> = []
 
     /// - Parameters:
     ///   - configured: with an address and without a serial device.
@@ -113,12 +119,25 @@ package actor MeterFinder {
     private func lookAround() async {
         var pause = Duration.seconds(20)
         while policy == .automatic || !waiting.isEmpty {
-            // no adapter, or none that may scan, is told by those who watch the adapters
-            try? await search()
+            do {
+                try await search()
+                tellOfAbsent()
+            } catch {
+                // no adapter, or none that may scan, is told by those who watch the adapters
+            }
             repeat {
                 do { try await clock.sleep(for: pause) } catch { return }
             } while waiting.isEmpty
             pause = min(pause * 2, .seconds(600))
+        }
+    }
+
+    /// Once for each: a wrong address looks the same as a meter that is away.
+    private func tellOfAbsent() {
+        for meter in waiting.values.sorted(by: { $0.name < $1.name })
+        where told.insert(meter.address).inserted {
+            let advice = BluetoothMeter.neverHeard
+            log.warning("\(meter.name): \(meter.address) was not heard: \(advice); listening on")
         }
     }
 
@@ -141,6 +160,7 @@ package actor MeterFinder {
                 if let kind { await add(meter, PeerAddress(address: meter.address, kind: kind)) }
             }
             for meter in adopted { await add(settings(for: meter), meter.peer) }
+            await listen()
         } catch {
             log.error("what is remembered of Bluetooth meters cannot be read: \(error)")
         }
@@ -163,6 +183,13 @@ package actor MeterFinder {
         await add(settings(for: adopted), adopted.peer)
     }
 
+    /// Also for those of which it is not known on which kind of Bluetooth they will be heard: an LE
+    /// meter that comes within reach is then noticed at once, and not by the next search only.
+    private func listen() async {
+        let guesses = waiting.keys.sorted().map { PeerAddress(address: $0, kind: .lePublic) }
+        await listenFor(found + guesses)
+    }
+
     private func settings(for adopted: Adoption.Adopted) -> BluetoothMeter {
         var meter = defaults
         meter.address = adopted.peer.address
@@ -174,7 +201,7 @@ package actor MeterFinder {
     private func add(_ meter: BluetoothMeter, _ peer: PeerAddress) async {
         waiting[meter.address] = nil
         found.append(peer)
-        await listenFor(found)
+        await listen()
         do {
             try await store.rememberBluetoothKind(peer.kind, of: meter.address, named: meter.name)
         } catch {

@@ -1,8 +1,9 @@
 /// How many connections an adapter can hold at a time, as far as is known. Controllers do not say;
 /// a refused connection teaches.
 package struct SlotAccount: Sendable {
-    /// Ordinary adapters manage about 5 to 7, those on a serial line fewer (field reports).
-    package static let ordinary = 5
+    /// Ordinary adapters manage about 5 to 7, those on a serial line fewer (field reports). One that
+    /// manages fewer says so, and one that manages more than is believed cannot.
+    package static let ordinary = 7
     package static let serialLine = 4
     private static let forgetsAfter: Duration = .seconds(24 * 3600)
 

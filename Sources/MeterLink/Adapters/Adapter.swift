@@ -117,7 +117,7 @@ actor Adapter {
         self.clock = clock
         self.log = log.about("adapter \(address)")
         let usual = bus == .serial ? SlotAccount.serialLine : SlotAccount.ordinary
-        slots = SlotAccount(limit: settings.slots[address] ?? usual)
+        slots = SlotAccount(limit: settings.slots ?? usual)
         // On a serial line the first exchanges of a link and the next connect are too much together.
         queue = ConnectQueue(pause: bus == .serial ? .seconds(2) : .zero)
         policy = ScanPolicy(looksAround: settings.looksAround, at: clock.now)

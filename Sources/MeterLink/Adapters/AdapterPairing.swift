@@ -101,6 +101,8 @@ extension Adapter {
         var isRefusal = true
         switch event {
         case .pinRequest(let peer, let isSecure):
+            // Asked again: the last answer was not liked, and perhaps nothing else tells so.
+            if codeGiven.remove(peer) != nil, pairing?.peer != peer { codeRefused(by: peer) }
             if let code = code(for: peer), !isSecure || code.utf8.count == 16 {
                 codeGiven.insert(peer)
                 answer = .pinReply(index, peer, pin: Array(code.utf8))

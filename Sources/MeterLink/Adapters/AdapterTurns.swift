@@ -103,9 +103,13 @@ extension Adapter {
             let isHere = neighbourhood.wasHeard(
                 peer, by: address, within: .seconds(10), before: now)
             if !wasConnected, isHere { suspicion.failed(at: now) }
+        // The kernel tells of no disconnection where the meter hung up before the link was whole.
+        case .pairing:
+            if pairing?.peer != peer, codeGiven.remove(peer) != nil { codeRefused(by: peer) }
         case .cancelled: return
         default: break
         }
+        if pairing?.peer != peer { codeGiven.remove(peer) }
         queue.failed(peer, at: now)
     }
 
@@ -122,7 +126,9 @@ extension Adapter {
                 request,
                 LinkError(
                     .noSlot, "the Bluetooth adapter holds \(others) links and has no slot free",
-                    advice: "it goes on when one becomes free; a second adapter serves more"))
+                    advice:
+                        "it goes on when one becomes free; a second adapter serves more, and bluetooth.slots "
+                        + "in the configuration raises the limit"))
             return true
         }
         await stopDiscovery()

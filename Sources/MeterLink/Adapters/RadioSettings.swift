@@ -13,8 +13,8 @@ package struct RadioSettings: Sendable {
     package var conduct = Conduct.automatic
     /// The adapters to use; `nil` for all.
     package var adapters: Set<MeterAddress>?
-    /// How many links an adapter can hold, where that is known better than by its kind.
-    package var slots: [MeterAddress: Int] = [:]
+    /// How many links each adapter can hold; `nil`: what is usual for its kind.
+    package var slots: Int?
     /// Where the pairings are kept that we make as owner; `nil` keeps none, and then the kernel's
     /// are left as they are.
     package var keyFile: String?

@@ -1,4 +1,5 @@
 import Configuration
+import Gateway
 import Glibc
 import LinuxIO
 import MeterCore
@@ -53,7 +54,7 @@ enum DoctorCommand: Command {
         findings.append(clock())
         if loaded.values != nil {
             if let mqtt = values.mqtt { findings.append(await broker(mqtt)) }
-            findings += await data(values.gateway.data)
+            findings += await data(values)
             findings += devices(values.meters)
         }
         try show(findings, asJSON: arguments.has("--json"))
@@ -207,12 +208,26 @@ enum DoctorCommand: Command {
         }
     }
 
-    private static func data(_ directory: String) async -> [Finding] {
+    private static func data(_ values: GatewayConfiguration) async -> [Finding] {
+        let directory = values.gateway.data
         do throws(StoreError) {
             let store = try await Store.openReadOnly(directory: directory)
             var findings = [Finding("data", isFine: true, directory)]
             do throws(StoreError) {
-                for link in try await store.linkStates() { findings.append(finding(link)) }
+                let links = try await store.linkStates()
+                findings += links.map(finding)
+                let heard = Set(links.map(\.meter))
+                if values.bluetooth.adopt != .off {
+                    findings +=
+                        values.meters
+                        .filter { $0.serial == nil && !heard.contains($0.address) }
+                        .map { meter in
+                            Finding(
+                                meter.name, isFine: false,
+                                "\(meter.address) has not been heard by the agent yet",
+                                advice: BluetoothMeter.neverHeard)
+                        }
+                }
             } catch {
                 findings = [Finding("data", isFine: false, error.message, advice: error.advice)]
             }

@@ -123,6 +123,7 @@ enum RunCommand: Command {
             case .guest: .guest
             }
         settings.keyFile = keyFile(in: values.gateway.data)
+        settings.slots = values.bluetooth.slots
         settings.looksAround = values.bluetooth.adopt == .automatic
         return settings
     }
