@@ -124,7 +124,8 @@ extension Adapter {
     /// Somebody who wants to connect does not wait for the list to be complete.
     private var mayGoOn: Bool { state == .ready && queue.waiting.isEmpty }
 
-    /// Has the kernel listen for a meter that is about to be connected for the first time.
+    /// Has the kernel listen for a meter that is about to be connected for the first time, and for one
+    /// that is connected only once, until its turn is over.
     ///
     /// A device that a socket connects without an entry in the kernel's list gets one that says
     /// "to be connected", and keeps it. When it is put on the list later, to be reported, the
@@ -133,7 +134,7 @@ extension Adapter {
     func listenBeforeConnecting(_ peer: PeerAddress) async {
         guard isPrivileged == true, mode != .observer, let index = appearance?.index,
             peer.isLowEnergy, peer.isLasting, !listening.contains(peer),
-            !unlistenable.contains(peer), neighbourhood.known(peer) != nil
+            !unlistenable.contains(peer)
         else { return }
         await startListening(for: peer, index)
     }
@@ -145,6 +146,13 @@ extension Adapter {
         parametersLoaded.remove(peer)
         do throws(ManagementFailure) {
             try await send(.addDevice(index, peer))
+            // Another program's connection may have left such an entry, which cannot be removed as
+            // it is. It can be once it is ours, and the new one is as new. bluetoothd's are not touched.
+            if mode == .owner {
+                try await send(.removeDevice(index, peer))
+                guard generation == before, listening.contains(peer) else { return }
+                try await send(.addDevice(index, peer))
+            }
         } catch {
             note(error, "listening for \(peer)")
             guard generation == before else { return }

@@ -343,8 +343,7 @@ private let serial = classic("00:15:A3:00:2D:BF")
         try await withKernelBench { bench in
             try await bench.ready()
             await bench.pool.setKnown([KnownPeer(meter)])
-            #expect(
-                await bench.soon { await bench.kernel.controllers[0]?.listening == [meter] })
+            #expect(await bench.soon { await bench.kernel.count(.addDevice) == 2 })
             bench.hardware.setDaemon(99)
             await bench.kernel.forgetRequests()
             #expect(
@@ -628,8 +627,25 @@ private final class Turns: Sendable {
                 #expect(listens < loads)
             }
             // Strangers, as with `usbmeter read`, leave no entry behind.
-            try await bench.pool.withTurn(for: other) { _ in }
-            #expect(await bench.kernel.count(.addDevice) == 1)
+            try await bench.pool.withTurn(for: other) { _ in
+                #expect(await bench.kernel.controllers[0]?.listening.contains(other) == true)
+            }
+            #expect(
+                await bench.soon { await bench.kernel.controllers[0]?.listening == [meter] })
+        }
+    }
+
+    /// What another program's connection left is replaced, and bluetoothd's entries are not.
+    @Test(arguments: [(nil, 2, 1), (99, 1, 0)] as [(Int?, Int, Int)])
+    func anEntryIsMadeAnew(daemon: Int?, adds: Int, removes: Int) async throws {
+        var controller = FakeKernel.Controller(address: firstAdapter)
+        controller.current = [.powered, .lowEnergy]
+        try await withKernelBench([0: controller], daemon: daemon) { bench in
+            try await bench.ready()
+            await bench.pool.setKnown([KnownPeer(meter)])
+            #expect(await bench.soon { await bench.kernel.count(.addDevice) == adds })
+            #expect(await bench.kernel.count(.removeDevice) == removes)
+            #expect(await bench.kernel.controllers[0]?.listening == [meter])
         }
     }
 
