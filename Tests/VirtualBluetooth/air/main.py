@@ -84,9 +84,9 @@ class Air:
     async def load(self, meter, amperes):
         self.meters[meter].load.amperes = amperes
 
-    async def fault(self, meter, name, on):
+    async def fault(self, meter, fault, on):
         faults = self.meters[meter].faults
-        (faults.add if on else faults.discard)(name)
+        (faults.add if on else faults.discard)(fault)
         self.meters[meter].mute = False
 
     async def pin(self, meter, pin):

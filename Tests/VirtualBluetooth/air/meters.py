@@ -23,6 +23,7 @@ from bumble.host import Host
 from radio import Adapter, Module, public
 
 P = Characteristic.Properties
+SERIAL_PORT = UUID.from_16_bits(0x1101)
 ADVERTISING_MS = 200
 
 # name in the air, meter, services to advertise, seconds until it answers
@@ -35,8 +36,9 @@ KINDS = {
     "tc66c-new": ("BT24-M", "tc66c", [0xFFE0], 0.3),
     "um34c-spp": ("UM34C", "um34c", None, 0.135),
     "um25c-spp": ("UM25C", "um25c", None, 0.135),
-    # Not a meter: it must be left alone.
+    # Not meters: they must be left alone, although the second offers a meter's very service.
     "band": ("Pulse Band 3", None, [0x180D], 0.0),
+    "tag": ("iTAG", None, [0xFFE0], 0.0),
 }
 
 
@@ -124,7 +126,8 @@ class Meter:
             server.listen(self.accepted, self.channel)
             if self.sdp:
                 self.device.sdp_service_records = {
-                    0x00010001: rfcomm.make_service_sdp_records(0x00010001, self.channel)}
+                    0x00010001: rfcomm.make_service_sdp_records(
+                        0x00010001, self.channel, SERIAL_PORT)}
         else:
             self.device = Device(name=self.advertised, address=self.address, host=host)
             self.build()

@@ -71,6 +71,8 @@ class Air:
         self.stream = self.socket.makefile("rw")
         self.read_until = 0
         self.records = []
+        # Names are used again by the next test.
+        self.begun = 0.0
 
     def do(self, name, **what):
         self.stream.write(json.dumps({"do": name, **what}) + "\n")
@@ -81,7 +83,8 @@ class Air:
         return answer["ok"]
 
     def journal(self, who=None, event=None, since=0.0):
-        """What happened, in order."""
+        """What happened in this test, in order."""
+        since = max(since, self.begun)
         with open(f"{self.folder}/journal", "rb") as file:
             file.seek(self.read_until)
             for line in file:
@@ -174,14 +177,15 @@ class Program:
         self.configuration = f"{folder}/usbmeter.yaml"
         self.process = None
 
-    def configure(self, meters=(), adopt="automatic", mode="auto", extra=""):
+    def configure(self, meters=(), adopt="automatic", mode="auto", slots=None):
         """Writes the configuration. Meters are those of the air, with keys to add or leave out."""
+        known = f", slots: {slots}" if slots else ""
         text = (f"gateway: {{ id: vm, data: {self.folder}/data }}\n"
                 f"mqtt: {{ url: 'mqtt://127.0.0.1:{Broker.PORT}' }}\n"
-                f"bluetooth: {{ adopt: {adopt}, mode: {mode} }}\n"
+                f"bluetooth: {{ adopt: {adopt}, mode: {mode}{known} }}\n"
                 "sessions: { end_delay: 5 s, start_delay: 1 s }\n"
                 "storage: { flush_interval: 2 s }\n"
-                "log: { level: debug }\n" + extra)
+                "log: { level: debug }\n")
         entries = [f"  - {{ name: {m['name']}, address: '{m['address']}' }}\n" for m in meters]
         text += "meters:\n" + "".join(entries) if entries else "meters: []\n"
         with open(self.configuration, "w", encoding="utf-8") as file:

@@ -21,7 +21,7 @@ RACK = [
     dict(name="Shelf", kind="um25c"), dict(name="Window", kind="um25c"),
     dict(name="Old one", kind="tc66c-old"), dict(name="New one", kind="tc66c-new"),
     dict(name="Desk", kind="um34c-spp")]
-BAND = dict(name="band", kind="band")
+STRANGERS = [dict(name="band", kind="band"), dict(name="tag", kind="tag")]
 FIRST_READINGS = 60
 
 
@@ -70,12 +70,12 @@ def expect_no_gap(scene, meters, begin, end, limit=3.0, what="has no gap"):
 
 def expect_left_alone(scene, *names):
     for name in names:
-        scene.report.check(not scene.air.journal(name, "connected", scene.begun),
+        scene.report.check(not scene.air.journal(name, "connected"),
                            f"nobody connects to {name}")
 
 
-def connects(scene, meter, since=0.0):
-    return len(scene.air.journal(meter["name"], "connected", since))
+def connects(scene, meter):
+    return len(scene.air.journal(meter["name"], "connected"))
 
 
 def doctor(scene):
@@ -123,8 +123,8 @@ def settle(scene, meters, **how):
 @test(90)
 def scan(scene):
     check = scene.report.check
-    meters = scene.populate([*RACK, dict(name="Clone", kind="a3b"), BAND])
-    band = meters.pop("band")
+    meters = scene.populate([*RACK, dict(name="Clone", kind="a3b"), *STRANGERS])
+    others = [meters.pop(stranger["name"]) for stranger in STRANGERS]
     done = scene.program.call("scan", "--seconds", "15", "--json")
     check(done.returncode == 0, "scan succeeds", f"{done.returncode}: {done.stderr[-300:]}")
     try:
@@ -142,8 +142,9 @@ def scan(scene):
               "with its signal", str(entry["rssi"]))
         check(meter["address"] in str(entry.get("configuration", "")).upper(),
               "and what to put into the configuration", str(entry.get("configuration")))
-    check(band["address"] not in found, "the pulse band is not taken for a meter")
-    expect_left_alone(scene, "band", *(meter["name"] for meter in meters.values()))
+    for stranger in others:
+        check(stranger["address"] not in found, f"the {stranger['name']} is not taken for a meter")
+    expect_left_alone(scene, *(m["name"] for m in STRANGERS), *(meter["name"] for meter in meters.values()))
 
     done = scene.program.call("scan", "--seconds", "3", unprivileged=True)
     text = done.stdout + done.stderr
@@ -206,12 +207,12 @@ def read_pair_and_doctor(scene):
 @test(200)
 def adoption(scene):
     check, program = scene.report.check, scene.program
-    meters = scene.populate([*RACK, BAND])
+    meters = scene.populate([*RACK, *STRANGERS])
     rack = [meters[m["name"]] for m in RACK]
     start(scene, [], adopt="listed")
     time.sleep(15)
     check(program.running(), "run lives without meters")
-    expect_left_alone(scene, *(m["name"] for m in rack), "band")
+    expect_left_alone(scene, *meters)
     check(not scene.broker.messages(r"usbmeter/meter/.*/live"), "with adopt: listed nothing is read")
     check(program.stop() is not None, "run stops when told to")
 
@@ -220,14 +221,14 @@ def adoption(scene):
     expect_all_live(scene, rack, 75, begun, "with an empty list the meters around are adopted")
     time.sleep(3)
     expect_truth(scene, rack, begun)
-    expect_left_alone(scene, "band")
+    expect_left_alone(scene, *(m["name"] for m in STRANGERS))
     check(program.stop() is not None, "run stops when told to")
 
     begun = time.time()
     time.sleep(2.5)
     program.start()
     expect_all_live(scene, rack, 30, begun, "after a restart they are remembered")
-    expect_left_alone(scene, "band")
+    expect_left_alone(scene, *(m["name"] for m in STRANGERS))
 
 
 # --- Holding ------------------------------------------------------------------------------------
@@ -236,7 +237,7 @@ def adoption(scene):
 def hold(scene):
     """Five links at 1 Hz, what they cost, and the sessions of it."""
     check, figure, program = scene.report.check, scene.report.figure, scene.program
-    meters = scene.populate([*RACK, BAND])
+    meters = scene.populate([*RACK, *STRANGERS])
     rack = [meters[m["name"]] for m in RACK]
     seconds = 180 if scene.full else 75
     if not settle(scene, rack, adopt="listed"):
@@ -254,7 +255,7 @@ def hold(scene):
               f"{meter['name']} gives a reading a second", f"{count} in {seconds} s")
         check(connects(scene, meter) == 1, "over one and the same link", str(connects(scene, meter)))
     expect_truth(scene, rack)
-    expect_left_alone(scene, "band")
+    expect_left_alone(scene, *(m["name"] for m in STRANGERS))
     figure("processor", f"{used / seconds * 100:.1f} % of an emulated core, "
            f"{used / seconds / len(rack) * 1000:.1f} ms a reading")
     figure("memory", f"{program.status('VmRSS') / 1024:.1f} MB now, "
@@ -303,7 +304,7 @@ def vanish(scene):
         # While it is gone for long enough: a meter that is off now is not heard either.
         time.sleep(max(0.0, gone + min(seconds, 15) - time.time()))
         if seconds >= 20:
-            expect_cause(scene, meter, r"absent|off|range|not (heard|found|reach)", 5)
+            expect_cause(scene, meter, r"absent|off|range|not (been )?(heard|found|reach)", 5)
         wait_for(lambda: scene.air.last(name, "appears", gone), seconds + 5)
         event = "appears" if name == "Desk" else "advertising"
         there = wait_for(lambda: scene.air.last(name, event, gone), 5)["t"]
@@ -361,6 +362,33 @@ def fifty_disconnects(scene):
     check(after[2] - before[2] <= 1500, "memory is constant", f"{before[2]} kB, then {after[2]} kB")
 
 
+@test(200)
+def meters_out_of_reach(scene):
+    """Most of the configured meters are away, and it costs the others nothing."""
+    check, figure, program = scene.report.check, scene.report.figure, scene.program
+    here = list(scene.populate([RACK[0], RACK[4]]).values())
+    away = [scene.complete(dict(name=f"Away {n}", kind="um25c", rssi=-70, amperes=1.1), 0x60 + n) for n in range(1, 6)]
+    start(scene, [*here, *away], adopt="listed")
+    if not expect_all_live(scene, here, what="those that are there give readings"):
+        return
+    begin, used = time.time(), program.processor_seconds()
+    time.sleep(45)
+    end, used = time.time(), program.processor_seconds() - used
+    expect_no_gap(scene, here, begin, end, what="is not disturbed by those that are away: no gap")
+    figure("processor", f"{used / (end - begin) * 100:.1f} % of an emulated core")
+    told = [line for meter in away for line in log_lines(scene, meter, scene.begun)]
+    check(len(told) <= 3 * len(away), "the log is no flood", f"{len(told)} lines, {told[:3]}")
+    expect_cause(scene, away[0], r"absent|off|range|not (been )?(heard|found|reach)", what=": not to be heard")
+    scene.add(away[3])
+    there = wait_for(lambda: scene.air.last(away[3]["name"], "advertising"), 5)["t"]
+    back = wait_for(lambda: scene.broker.live(away[3], there), 60)
+    took = back[0]["at"] - there if back else None
+    check(back and took <= 5, "one that comes is read within 5 s of its first advertisement",
+          f"{took and round(took, 1)} s{last_words(scene, [away[3]['name']])}")
+    if back:
+        figure("it took", f"{took:.1f} s")
+
+
 # --- Odd ones -----------------------------------------------------------------------------------
 
 @test(240)
@@ -378,7 +406,7 @@ def odd_meters(scene):
     scene.air.do("hold", meter="Taken")
     good = [meters[name] for name in ("Sound", "Refuser", "Clone", "Second")]
     begun = time.time()
-    start(scene, meters.values(), adopt="listed")
+    start(scene, meters.values(), adopt="listed", slots=12)
     expect_all_live(scene, good, 90, what="the sound one, the clone, one that refuses its subscription "
                     "and one on channel 2 give readings")
     settled = time.time()
@@ -395,15 +423,15 @@ def odd_meters(scene):
     expect_cause(scene, meters["Mute"], r"silent|silence|answer", what=": silent")
     expect_cause(scene, meters["Half"], r"silent|silence|answer|cut|half|broke", what=": falls silent")
     expect_cause(scene, meters["Locked"], r"pair|PIN", what=": the PIN")
-    expect_cause(scene, meters["Taken"], r"absent|elsewhere|held|range|off|not (heard|found|reach)",
+    expect_cause(scene, meters["Taken"], r"absent|elsewhere|held|range|off|not (been )?(heard|found|reach)",
                  what=": not to be had")
     pins = scene.air.journal("Locked", "pin")
     check(pins and len(pins) <= 3, "a refused PIN is not tried again and again", f"{len(pins)} times")
 
     freed = time.time()
     scene.air.do("release", meter="Taken")
-    scene.air.do("fault", meter="Mute", name="silent", on=False)
-    scene.air.do("fault", meter="Half", name="half", on=False)
+    scene.air.do("fault", meter="Mute", fault="silent", on=False)
+    scene.air.do("fault", meter="Half", fault="half", on=False)
     expect_all_live(scene, [meters["Taken"]], 8, freed, "one that is released elsewhere is read")
     expect_all_live(scene, [meters["Mute"], meters["Half"]], 75, freed, "those that recover are read")
 

@@ -24,8 +24,8 @@ import checks  # noqa: F401
 
 LABELS = {"um24c": "UM24C", "um25c": "UM25C", "um34c": "UM34C", "a3b": "UM24C",
           "tc66c-old": "TC66C", "tc66c-new": "BT24-M", "um34c-spp": "UM34C", "um25c-spp": "UM25C",
-          "band": "Pulse Band 3"}
-MODELS = {"a3b": "UM24C", "tc66c-old": "TC66C", "tc66c-new": "TC66C", "band": None}
+          "band": "Pulse Band 3", "tag": "iTAG"}
+MODELS = {"a3b": "UM24C", "tc66c-old": "TC66C", "tc66c-new": "TC66C", "band": None, "tag": None}
 
 
 class Scene:
@@ -52,7 +52,7 @@ class Scene:
             Scene.air = bench.Air(self.results)
             Scene.broker = bench.Broker("/run", self.results)
         self.index = None
-        self.begun = time.time()
+        self.begun = self.air.begun = time.time()
         self.program = None
         if self.path:
             self.program = bench.Program(self.path, f"/run/{name}", self.results, name)
@@ -102,23 +102,33 @@ class Scene:
 
     # --- The meters -----------------------------------------------------------------------------
 
+    # What the air wants to know of a meter.
+    SENT = ("name", "kind", "address", "amperes", "volts", "rssi", "faults", "pin", "channel", "sdp",
+            "mtu")
+
+    @staticmethod
+    def complete(meter, number):
+        """A meter with all that was left open, and with what to expect of it."""
+        kind = meter["kind"]
+        prefix = "F1:0B:1D:00:55" if MODELS.get(kind, kind) is None else "00:15:A3:00:55"
+        return {"address": f"{prefix}:{number:02X}", "amperes": 0.5 + 0.15 * number,
+                "volts": 4.9 + 0.05 * number, "rssi": -50 - 2 * number,
+                "advertised": LABELS[kind],
+                "model": MODELS.get(kind, kind.removesuffix("-spp").upper()), **meter}
+
     def populate(self, meters):
         """Only these devices from now on; gives them by name, with what to expect of them."""
-        ready = {}
-        for number, meter in enumerate(meters, 1):
-            kind = meter["kind"]
-            prefix = "F1:0B:1D:00:55" if kind == "band" else "00:15:A3:00:55"
-            amperes = 0.5 + 0.15 * number
-            options = {"address": f"{prefix}:{number:02X}", "amperes": amperes,
-                       "volts": 4.9 + 0.05 * number, "rssi": -50 - 2 * number, **meter}
-            ready[meter["name"]] = {
-                **options, "advertised": LABELS[kind],
-                "model": MODELS.get(kind, kind.removesuffix("-spp").upper())}
-        sent = ("name", "kind", "address", "amperes", "volts", "rssi", "faults", "pin", "channel",
-                "sdp", "mtu")
-        self.air.do("populate", meters=[
-            {key: meter[key] for key in sent if key in meter} for meter in ready.values()])
+        ready = {meter["name"]: self.complete(meter, number)
+                 for number, meter in enumerate(meters, 1)}
+        self.air.do("populate", meters=[self.sent(meter) for meter in ready.values()])
         return ready
+
+    def add(self, meter):
+        """One more, which `complete` has prepared."""
+        self.air.do("add", options=self.sent(meter))
+
+    def sent(self, meter):
+        return {key: meter[key] for key in self.SENT if key in meter}
 
 
 def main(results):
