@@ -76,17 +76,18 @@ package struct KernelSockets: BluetoothSockets {
         _ type: __socket_type, _ proto: Int32, security: Int32, from near: [UInt8], to far: [UInt8]
     ) async throws(Errno) -> WatchedDescriptor {
         let flags = Int32(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-        let socket = OwnedDescriptor(
-            adopting: try systemCall {
-                Glibc.socket(AF_BLUETOOTH, Int32(type.rawValue) | flags, proto)
-            })
+        let number = try systemCall {
+            Glibc.socket(AF_BLUETOOTH, Int32(type.rawValue) | flags, proto)
+        }
+        // Owned only from here on: of an owner in a do-catch of an async function the optimizer of
+        // Swift 6.0.3 dies.
         do throws(Errno) {
-            try Self.start(socket.number, security, from: near, to: far)
+            try Self.start(number, security, from: near, to: far)
         } catch {
-            socket.close()
+            OwnedDescriptor(adopting: number).close()
             throw error
         }
-        let descriptor = try WatchedDescriptor(socket, on: reactor)
+        let descriptor = try WatchedDescriptor(OwnedDescriptor(adopting: number), on: reactor)
         do throws(Errno) {
             try await descriptor.whenWritable(Self.finish)
         } catch {

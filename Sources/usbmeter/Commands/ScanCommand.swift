@@ -6,7 +6,7 @@ enum ScanCommand: Command {
     static let syntax = CommandSyntax(
         name: "scan", summary: "Lists the meters that are in range of Bluetooth",
         options: [
-            .init("--seconds", "N", "how long to look (default 15; the last 10 are for Classic)"),
+            .init("--seconds", "N", "how long to look (default 20; the last 10 are for Classic)"),
             .init("--all", nil, "list everything that is heard, strangers too"),
             .init("--json", nil, "print an array of objects"),
         ],
@@ -16,7 +16,7 @@ enum ScanCommand: Command {
         ])
 
     static func run(_ arguments: Arguments) async throws -> Int32 {
-        let seconds = try arguments.integer("--seconds", in: 1...300, default: 15)
+        let seconds = try arguments.integer("--seconds", in: 1...300, default: 20)
         let clock = SystemTimekeeper()
         let log = Log(StandardErrorLog(level: .warning, clock: clock))
         let heard = try await Reactor.withReactor { reactor in

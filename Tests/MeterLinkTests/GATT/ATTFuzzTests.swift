@@ -3,7 +3,7 @@ import Testing
 
 @testable import MeterLink
 
-@Suite(.timeLimit(.minutes(5))) struct ATTFuzzTests {
+@Suite(.timeLimit(.minutes(30))) struct ATTFuzzTests {
     /// Packets of a good search, as the fuzzer writes them, to start from.
     private static let seeds: [[UInt8]] = [
         packet("03 6400"), packet("11 06 0100 0500 E0FF 0600 0900 E5FF"),

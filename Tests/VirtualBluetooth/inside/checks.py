@@ -125,7 +125,7 @@ def scan(scene):
     check = scene.report.check
     meters = scene.populate([*RACK, dict(name="Clone", kind="a3b"), *STRANGERS])
     others = [meters.pop(stranger["name"]) for stranger in STRANGERS]
-    done = scene.program.call("scan", "--seconds", "15", "--json")
+    done = scene.program.call("scan", "--json")
     check(done.returncode == 0, "scan succeeds", f"{done.returncode}: {done.stderr[-300:]}")
     try:
         found = {entry["address"].upper(): entry for entry in json.loads(done.stdout)}
